@@ -1,0 +1,46 @@
+# dlobd_options: what every target of the project is compiled with. Nothing is set globally.
+add_library(dlobd_options INTERFACE)
+target_compile_features(dlobd_options INTERFACE cxx_std_20)
+target_include_directories(dlobd_options INTERFACE "${PROJECT_SOURCE_DIR}/src")
+target_compile_options(dlobd_options INTERFACE -Wall -Wextra -Werror -Wnon-virtual-dtor
+  # The same bits on every machine: no fused multiply-add unless a kernel asks for it.
+  -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(dlobd_options INTERFACE -fcoroutines -Wshadow=local)
+endif()
+# The macros that Asio needs on every compiler; headers only, no Boost. g++ 12 frees some coroutine frames
+# by the global operator delete, not by Asio's recycling one: so all of them use the global pair.
+target_compile_definitions(dlobd_options INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED
+  ASIO_HAS_CO_AWAIT=1 ASIO_HAS_STD_COROUTINE=1
+  ASIO_DISABLE_AWAITABLE_FRAME_RECYCLING=1)
+if(DLOBD_SANITIZE)
+  target_compile_options(dlobd_options INTERFACE -fsanitize=${DLOBD_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(dlobd_options INTERFACE -fsanitize=${DLOBD_SANITIZE})
+  if(DLOBD_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(dlobd_options INTERFACE -Wno-tsan)  # Asio's fence
+  endif()
+endif()
+
+# dlobd_library(NAME SOURCES ... LINKS ...): the static library dlobd_NAME. LINKS states each permitted
+# dependency on another folder (dlobd_base) or library.
+function(dlobd_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(dlobd_${name} STATIC ${ARG_SOURCES})
+  set_target_properties(dlobd_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(dlobd_${name} PUBLIC dlobd_options ${ARG_LINKS})
+endfunction()
+
+# dlobd_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds]): the test program NAME_test, one
+# ctest entry.
+function(dlobd_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  add_executable(${name}_test ${ARG_SOURCES})
+  target_include_directories(${name}_test PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  target_link_libraries(${name}_test PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name}_test)
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()

@@ -1,0 +1,54 @@
+// Gradients <-> peers: what a rank with a replica does around its forward and backward pass. One file
+// per protocol. The step loop calls, for each step:
+//
+//   begin_step(step)         before the forward pass (CaffeOnSpark fetches weights here)
+//   gradient_ready(view)     in backward order, during the backward pass; may start communication
+//   finish_step()            after it; says who updates the parameters
+//
+// and, where it needs the whole model (evaluation, snapshot, end), settle() on every rank.
+// The constructor registers the regions of the protocol; connect the endpoint after it.
+// Errors: those of the endpoint. Belongs to the loop's thread. The same code runs on both clocks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/loop.h"
+#include "base/result.h"
+#include "compute/arena.h"
+#include "compute/kernels.h"
+#include "compute/replica.h"
+#include "exchange/optimizer.h"
+#include "metrics/phases.h"
+#include "transport/endpoint.h"
+
+namespace dlobd::exchange {
+
+enum class StepOutcome {
+  gradients_averaged,   // arena.gradients() holds the mean: the caller runs the optimizer
+  parameters_replaced,  // the exchange has run it, where its design places it
+};
+
+enum class Settle {
+  parameters,                // whole parameters on every rank
+  parameters_and_optimizer,  // and the optimizer's state on rank 0: for a snapshot
+};
+
+// What an exchange works with. All outlive it.
+struct Context {
+  transport::Endpoint& endpoint;
+  compute::ParameterArena& arena;
+  Sgd& optimizer;
+  const compute::Kernels& kernels;
+  metrics::Phases& phases;
+};
+
+class Exchange : public compute::GradientSink {
+ public:
+  virtual base::Task<base::Result<void>> begin_step(std::uint64_t step) = 0;
+  virtual base::Task<base::Result<StepOutcome>> finish_step() = 0;
+  // Collective. What it moves is counted as Traffic::apart.
+  virtual base::Task<base::Result<void>> settle(Settle what) = 0;
+};
+
+}  // namespace dlobd::exchange

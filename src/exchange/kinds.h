@@ -1,0 +1,25 @@
+// The kinds of arrivals and the regions that the exchanges use, and the barrier they share.
+#pragma once
+
+#include "transport/endpoint.h"
+
+namespace dlobd::exchange::kind {
+
+inline constexpr transport::Kind weights = 0;
+inline constexpr transport::Kind gradients = 1;
+inline constexpr transport::Kind settled_weights = 2;
+inline constexpr transport::Kind settled_momentum = 3;
+inline constexpr transport::Kind reduce = 4;   // allreduce: partial sums
+inline constexpr transport::Kind gather = 5;   // allreduce: finished sums
+
+}  // namespace dlobd::exchange::kind
+
+namespace dlobd::exchange::region {
+
+inline constexpr transport::RegionId parameters = 0;
+inline constexpr transport::RegionId gradients = 1;
+inline constexpr transport::RegionId momentum = 2;
+inline constexpr transport::RegionId scratch = 3;
+inline constexpr transport::RegionId staging = 4;
+
+}  // namespace dlobd::exchange::region
