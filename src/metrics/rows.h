@@ -1,0 +1,73 @@
+// The rows of a RunRecord: what a rank measures and ships. Plain values.
+//
+// Times count from the start of the training clock of the rank they come from (the rank subtracts
+// it), in nanoseconds. That clock starts once the job is set up, before the first touch of the
+// data, and never pauses.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/time.h"
+#include "metrics/phases.h"
+
+namespace dlobd::metrics {
+
+// One step of one rank. totals.start is training time, not loop time.
+struct StepRow {
+  int rank = 0;
+  std::uint64_t step = 0;   // from 0
+  std::uint64_t epoch = 0;  // from 0
+  Phases::Totals totals;
+  std::uint64_t samples = 0;    // of this rank in this step
+  double loss = 0;              // mean over this rank's batch
+  std::uint64_t staleness = 0;  // updates by others since the weights were read; 0: synchronous
+};
+
+// One evaluation on the test set, after `step` steps of `epoch` begun epochs.
+struct EvaluationRow {
+  std::uint64_t step = 0;
+  std::uint64_t epoch = 0;
+  std::int64_t time_ns = 0;   // when it ended
+  std::uint64_t samples = 0;  // training samples seen so far, over all ranks
+  double loss = 0;            // mean over the test set
+  double accuracy = 0;        // 0 to 1
+};
+
+// A stretch between steps that the training rate leaves out.
+enum class ApartKind : std::uint8_t { evaluation, snapshot };
+struct ApartRow {
+  int rank = 0;
+  ApartKind kind = ApartKind::evaluation;
+  base::Time start{0};
+  base::Duration duration{0};
+};
+
+// Messages and bytes of one class of traffic.
+struct TrafficCount {
+  std::uint64_t messages = 0;
+  std::uint64_t bytes = 0;
+  friend bool operator==(const TrafficCount&, const TrafficCount&) = default;
+};
+
+// What a rank says of itself at its end. data: the payload of the exchange's steps; control:
+// requests, look-ups, launches, tokens; apart: what evaluation, snapshots and barriers move.
+struct RankSummary {
+  int rank = 0;
+  std::string role = "worker";  // worker, ps, driver
+  std::string host;
+  std::int64_t pid = 0;
+  TrafficCount data_sent, data_received;
+  TrafficCount control_sent, control_received;
+  TrafficCount apart_sent, apart_received;
+  std::uint64_t heartbeats_sent = 0;
+  std::uint64_t credits_sent = 0;    // flow control of the transport
+  std::int64_t clock_error_ns = -1;  // of the alignment with rank 0; -1: clocks are not aligned
+  std::uint64_t peak_rss_bytes = 0;
+  std::uint64_t samples_seen = 0;
+  std::uint64_t samples_padded = 0;  // seen twice, to fill the last batch
+  std::uint64_t samples_dropped =
+      0;  // of the shard, not seen in an epoch because they fill no batch
+};
+
+}  // namespace dlobd::metrics
