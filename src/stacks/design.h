@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "batches/batch_rule.h"
 #include "compute/arena.h"
 #include "exchange/exchange.h"
 
@@ -18,8 +19,7 @@ namespace dlobd::stacks {
 
 enum class Stack { caffeonspark, allreduce };
 enum class Behaviour { faithful, fixed };
-// Which batch size stays as it is when the number of ranks changes.
-enum class BatchRule { per_device, per_worker, global };
+using batches::BatchRule;
 
 struct Defect {
   std::string name;         // "write_256_bytes"
@@ -38,7 +38,7 @@ struct Design {
 
 std::string_view name(Stack stack);
 std::string_view name(Behaviour behaviour);
-std::string_view name(BatchRule rule);
+using batches::name;  // of a BatchRule
 
 // The names that --stack takes.
 std::vector<std::string> stack_names();
