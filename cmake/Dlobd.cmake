@@ -32,7 +32,7 @@ function(dlobd_library name)
 endfunction()
 
 # dlobd_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds]): the test program NAME_test, one
-# ctest entry.
+# ctest entry. Those labelled `protocol` are what the sanitizer presets build and run (target protocol_tests).
 function(dlobd_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
@@ -43,4 +43,10 @@ function(dlobd_test name)
     set(ARG_TIMEOUT 120)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  if("protocol" IN_LIST ARG_LABELS)
+    if(NOT TARGET protocol_tests)
+      add_custom_target(protocol_tests)
+    endif()
+    add_dependencies(protocol_tests ${name}_test)
+  endif()
 endfunction()
