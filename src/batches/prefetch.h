@@ -42,6 +42,7 @@ class PrefetchSource final : public Source {
   bool reading_ = false;    // the thread is to read, or is reading, on
   bool in_inner_ = false;   // the thread is inside inner_->next()
   bool stopping_ = false;
+  bool started_ = false;
 
   std::thread thread_;  // last: it starts when all the rest is there
 };

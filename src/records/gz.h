@@ -26,9 +26,12 @@ class GzFile final : public storage::File {
  private:
   struct Stream;
 
-  base::Result<void> rewind();
+  void rewind();
+  // Goes to `offset`, or to the end if there are fewer bytes.
+  base::Result<void> skip_to(std::uint64_t offset);
   // The next bytes of the stream: fewer than asked only at its end.
   base::Result<std::size_t> read_on(std::span<std::byte> into);
+  // Compressed bytes at hand, read if there are none: 0 at the end of the file.
   base::Result<std::size_t> refill();
 
   std::unique_ptr<storage::File> compressed_;

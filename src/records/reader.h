@@ -1,6 +1,6 @@
-// Bytes -> records. A Reader gives the records of one split, many per call. Every record of a Reader
-// has the same shape. No length that a file states is believed, let alone allocated, before it has
-// been checked against the file.
+// Bytes -> records. A Reader gives the records of one split, many per call. Every record of a
+// Reader has the same shape. No length that a file states is believed, let alone allocated, before
+// it has been checked against the file.
 #pragma once
 
 #include <cstddef>
