@@ -20,7 +20,7 @@ bench-peers: build ## the same rounds with OpenMPI and PyTorch, installed apart
 	@scripts/bench-peers
 accept: build ## the accuracy that must hold: 5 seeds a design, median at least 97 %
 	@scripts/accept
-check-gpu: setup ## compile and link the GPU path against a CUDA libtorch; run it where a GPU is
+check-gpu:   ## compile and link the GPU path against a CUDA libtorch; run it where a GPU is
 	@scripts/check-gpu
 format: setup ## clang-format the sources in place
 	@scripts/format
