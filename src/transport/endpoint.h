@@ -1,17 +1,22 @@
 // One rank's view of the group: bytes between two ranks.
 //
-//   life      make it; register_memory() for each region; exchange descriptor() blobs with all ranks;
-//             connect(blobs); then write / send / next; shutdown() at an orderly end, fail() otherwise.
-//   write     one-sided: lands in the peer's registered region, then the peer sees the notification.
-//   send      two-sided, small (at most kMaxMessageBytes): arrives with its notification as payload.
-//   next      the next arrival of a kind. Between one pair of ranks arrivals of a kind keep their order.
+//   life      make it; register_memory() for each region; exchange descriptor() blobs with all
+//   ranks;
+//             connect(blobs); then write / send / next; shutdown() at an orderly end, fail()
+//             otherwise.
+//   write     one-sided: lands in the peer's registered region, then the peer sees the
+//   notification. send      two-sided, small (at most kMaxMessageBytes): arrives with its
+//   notification as payload. next      the next arrival of a kind. Between one pair of ranks
+//   arrivals of a kind keep their order.
 //
-// A message is one contiguous transfer between two ranks, however it is started or fragmented; an empty
-// write sends a message of zero bytes. There is no one-sided read: a pull is a request and a write.
+// A message is one contiguous transfer between two ranks, however it is started or fragmented; an
+// empty write sends a message of zero bytes. There is no one-sided read: a pull is a request and a
+// write.
 //
-// Failure: when a link to a peer breaks, the handler of on_link_broken() hears of it (who decides what
-// that means is above us); without a handler the endpoint fails itself with peer_lost. After fail()
-// every pending and later call returns that error. Registered memory must outlive the endpoint.
+// Failure: when a link to a peer breaks, the handler of on_link_broken() hears of it (who decides
+// what that means is above us); without a handler the endpoint fails itself with peer_lost. After
+// fail() every pending and later call returns that error. Registered memory must outlive the
+// endpoint.
 //
 // Threads: belongs to the loop's thread.
 #pragma once
@@ -29,40 +34,27 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "base/waiters.h"
+#include "transport/message.h"
 
 namespace dlobd::transport {
-
-// What an arrival is about. The exchanges name theirs (exchange/kinds.h); transports only sort by it.
-using Kind = std::uint8_t;
-inline constexpr std::size_t kMaxKinds = 16;
-inline constexpr std::size_t kMaxMessageBytes = 64 * 1024;
-
-// Registered memory. All ranks give the same id to regions that play the same part.
-using RegionId = std::uint16_t;
-
-// How a message is counted. data: the payload of the exchange's steps; control: requests, look-ups,
-// launches, tokens; apart: what evaluation, snapshots and barriers move.
-enum class Traffic : std::uint8_t { data, control, apart };
-inline constexpr std::size_t kTrafficClasses = 3;
-
-struct Notification {
-  Kind kind = 0;
-  std::uint32_t index = 0;
-};
 
 // Constructors, not aggregates: g++ 12 miscompiles aggregate temporaries inside co_await.
 struct Write {
   int peer;
-  RegionId region;              // of the peer
-  std::uint64_t offset_bytes;   // within that region
+  RegionId region;             // of the peer
+  std::uint64_t offset_bytes;  // within that region
   std::span<const std::byte> bytes;
   Notification notification;
   Traffic traffic;
 
   Write(int peer, RegionId region, std::uint64_t offset_bytes, std::span<const std::byte> bytes,
         Notification notification, Traffic traffic = Traffic::data)
-      : peer(peer), region(region), offset_bytes(offset_bytes), bytes(bytes),
-        notification(notification), traffic(traffic) {}
+      : peer(peer),
+        region(region),
+        offset_bytes(offset_bytes),
+        bytes(bytes),
+        notification(notification),
+        traffic(traffic) {}
 };
 
 struct Message {
@@ -79,9 +71,9 @@ struct Message {
 struct Arrival {
   int source = 0;
   std::uint32_t index = 0;
-  std::uint64_t bytes = 0;             // of the message
-  base::Time sender_ready{0};          // the sender's clock when it handed the message over
-  std::vector<std::byte> payload;      // two-sided messages only
+  std::uint64_t bytes = 0;         // of the message
+  base::Time sender_ready{0};      // the sender's clock when it handed the message over
+  std::vector<std::byte> payload;  // two-sided messages only
 };
 
 struct Count {
@@ -119,8 +111,8 @@ class Endpoint {
   // descriptors[r] is rank r's. Returns when every peer is reachable.
   virtual base::Task<base::Result<void>> connect(
       const std::vector<std::vector<std::byte>>& descriptors) = 0;
-  // Returns when `bytes` may be changed again. Several writes may be in progress at once; those to one
-  // peer arrive in the order of the calls. peer != rank().
+  // Returns when `bytes` may be changed again. Several writes may be in progress at once; those to
+  // one peer arrive in the order of the calls. peer != rank().
   virtual base::Task<base::Result<void>> write(Write write) = 0;
   virtual base::Task<base::Result<void>> send(Message message) = 0;
   // Closes in order: all that was written has been handed over; later ends of links are no failure.
