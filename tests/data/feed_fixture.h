@@ -1,0 +1,52 @@
+// Samples that know their number, and reading a source to its end.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "batches/samples.h"
+#include "batches/shard.h"
+#include "batches/source.h"
+
+namespace dlobd::testing {
+
+// The record's number in the first two bytes of its pixels; the label is its last digit.
+inline batches::Samples numbered_samples(batches::Shard shard) {
+  batches::Samples samples;
+  samples.shape = {1, 2, 2};
+  for (std::uint64_t record = shard.first; record < shard.first + shard.count; ++record) {
+    for (const std::uint64_t pixel : {record & 0xff, record >> 8 & 0xff, std::uint64_t{7}, record})
+      samples.pixels.push_back(static_cast<std::uint8_t>(pixel));
+    samples.labels.push_back(static_cast<std::uint8_t>(record % 10));
+  }
+  return samples;
+}
+
+inline std::uint64_t record_of(const batches::Batch& batch, std::size_t i) {
+  const std::uint8_t* pixels = batch.pixels.data() + i * batch.shape.bytes();
+  return pixels[0] | std::uint64_t{pixels[1]} << 8;
+}
+
+// All batches of an epoch from `first_batch` on; their number is what start_epoch() promised.
+inline std::vector<batches::Batch> batches_of(batches::Source& source, std::uint64_t epoch,
+                                              std::uint64_t first_batch = 0) {
+  std::vector<batches::Batch> batches;
+  const auto promised = source.start_epoch(epoch, first_batch);
+  EXPECT_TRUE(promised);
+  for (;;) {
+    auto batch = source.next();
+    EXPECT_TRUE(batch);
+    if (!batch || !*batch) break;
+    batches.push_back(std::move(**batch));
+  }
+  if (promised && *promised) {
+    const std::uint64_t whole = **promised;
+    EXPECT_EQ(batches.size(), first_batch < whole ? whole - first_batch : 0);
+  }
+  return batches;
+}
+
+}  // namespace dlobd::testing
