@@ -1,0 +1,471 @@
+// What every transport::Endpoint must do, run over all implementations of factories().
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/random.h"
+#include "group.h"
+
+namespace dlobd::transport {
+namespace {
+
+using namespace std::chrono_literals;
+using Bytes = std::vector<std::byte>;
+
+constexpr Kind kKind = 3;
+constexpr Kind kOtherKind = 7;
+
+Bytes pattern(std::size_t size, std::uint64_t seed) {
+  base::Random random(seed);
+  Bytes bytes(size);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next());
+  return bytes;
+}
+
+base::Error gone() {
+  return {base::ErrorKind::cancelled, "the test ends it"};
+}
+
+class Contract : public testing::TestWithParam<Factory> {
+ protected:
+  std::unique_ptr<Group> group(int world_size, std::size_t region_bytes) {
+    auto made = GetParam().make(world_size);
+    made->connect(region_bytes);
+    return made;
+  }
+};
+
+TEST_P(Contract, WritesLandAtTheirOffsetsBeforeTheirNotifications) {
+  auto group = this->group(2, 1000);
+  const Bytes first = pattern(300, 1);
+  const Bytes second = pattern(200, 2);
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    if (endpoint.rank() == 0) {
+      Write one(1, kRegion, 700, first, {kKind, 41});
+      auto wrote = co_await endpoint.write(std::move(one));
+      CO_ASSERT_OK(wrote);
+      Write two(1, kRegion, 0, second, {kKind, 42});
+      wrote = co_await endpoint.write(std::move(two));
+      CO_ASSERT_OK(wrote);
+    } else {
+      const auto memory = group->memory(1);
+      auto arrival = co_await endpoint.next(kKind);
+      CO_ASSERT_OK(arrival);
+      EXPECT_EQ(arrival->source, 0);
+      EXPECT_EQ(arrival->index, 41U);
+      EXPECT_EQ(arrival->bytes, 300U);
+      EXPECT_TRUE(arrival->payload.empty());
+      EXPECT_TRUE(std::equal(first.begin(), first.end(), memory.begin() + 700));
+      arrival = co_await endpoint.next(kKind);
+      CO_ASSERT_OK(arrival);
+      EXPECT_EQ(arrival->index, 42U);
+      EXPECT_TRUE(std::equal(second.begin(), second.end(), memory.begin()));
+      EXPECT_TRUE(std::all_of(memory.begin() + 200, memory.begin() + 700,
+                              [](std::byte byte) { return byte == std::byte{0}; }));
+    }
+  });
+}
+
+TEST_P(Contract, ArrivalsOfAKindKeepTheirOrderWhateverTheirSizes) {
+  auto group = this->group(2, 100'000);
+  const Bytes bytes = pattern(100'000, 3);
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    constexpr std::uint32_t kMessages = 200;
+    base::Random random(4);
+    if (endpoint.rank() == 0) {
+      base::TaskGroup writes(endpoint.loop());
+      for (std::uint32_t i = 0; i < kMessages; ++i) {
+        const std::size_t size = random.below(10) == 0 ? random.below(100'000) : random.below(200);
+        const auto span = std::span(bytes).first(size);
+        const Notification what{i % 3 == 0 ? kOtherKind : kKind, i};
+        if (i % 2 == 0 || size > kMaxMessageBytes) {
+          writes.spawn(endpoint.write(Write(1, kRegion, 0, span, what)));
+        } else {
+          writes.spawn(endpoint.send(Message(1, what, span)));
+        }
+      }
+      auto all = co_await writes.join();
+      CO_ASSERT_OK(all);
+    } else {
+      for (const bool other : {false, true}) {
+        for (std::uint32_t i = 0; i < kMessages; ++i) {
+          if ((i % 3 == 0) != other) continue;
+          auto arrival = co_await endpoint.next(other ? kOtherKind : kKind);
+          CO_ASSERT_OK(arrival);
+          EXPECT_EQ(arrival->index, i);
+        }
+      }
+    }
+  });
+}
+
+TEST_P(Contract, MessagesOfZeroBytesArrive) {
+  auto group = this->group(2, 0);
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    const int peer = 1 - endpoint.rank();
+    Write write(peer, kRegion, 0, {}, {kKind, 5});
+    auto wrote = co_await endpoint.write(std::move(write));
+    CO_ASSERT_OK(wrote);
+    Message message(peer, {kKind, 6}, {});
+    wrote = co_await endpoint.send(std::move(message));
+    CO_ASSERT_OK(wrote);
+    for (const std::uint32_t index : {5U, 6U}) {
+      auto arrival = co_await endpoint.next(kKind);
+      CO_ASSERT_OK(arrival);
+      EXPECT_EQ(arrival->index, index);
+      EXPECT_EQ(arrival->bytes, 0U);
+    }
+  });
+}
+
+TEST_P(Contract, TwoSidedMessagesCarryTheirPayloadUpToTheLargest) {
+  auto group = this->group(2, 0);
+  const std::vector<std::size_t> sizes = {1, 47, 4096, kMaxMessageBytes - 1, kMaxMessageBytes, 1};
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const Bytes bytes = pattern(sizes[i], i);
+      if (endpoint.rank() == 0) {
+        Message message(1, {kKind, static_cast<std::uint32_t>(i)}, bytes);
+        auto sent = co_await endpoint.send(std::move(message));
+        CO_ASSERT_OK(sent);
+      } else {
+        auto arrival = co_await endpoint.next(kKind);
+        CO_ASSERT_OK(arrival);
+        EXPECT_EQ(arrival->index, i);
+        EXPECT_EQ(arrival->bytes, sizes[i]);
+        EXPECT_TRUE(arrival->payload == bytes) << sizes[i];
+      }
+    }
+  });
+}
+
+TEST_P(Contract, BytesMayChangeWhenWriteReturns) {
+  constexpr std::size_t kSize = 300'000;
+  constexpr std::uint32_t kTimes = 20;
+  auto group = this->group(2, kSize * kTimes);
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    Bytes bytes(kSize);
+    for (std::uint32_t i = 0; i < kTimes; ++i) {
+      if (endpoint.rank() == 0) {
+        std::fill(bytes.begin(), bytes.end(), static_cast<std::byte>(i + 1));
+        Write write(1, kRegion, i * kSize, bytes, {kKind, i});
+        auto wrote = co_await endpoint.write(std::move(write));
+        CO_ASSERT_OK(wrote);
+        std::fill(bytes.begin(), bytes.end(), std::byte{0xff});
+      } else {
+        auto arrival = co_await endpoint.next(kKind);
+        CO_ASSERT_OK(arrival);
+        const auto landed = group->memory(1).subspan(i * kSize, kSize);
+        EXPECT_EQ(std::count(landed.begin(), landed.end(), static_cast<std::byte>(i + 1)),
+                  static_cast<std::ptrdiff_t>(kSize));
+      }
+    }
+  });
+}
+
+TEST_P(Contract, LargeWritesArriveWhole) {
+  constexpr std::size_t kSize = 64U << 20;
+  auto group = this->group(2, kSize);
+  const Bytes bytes = pattern(kSize, 5);
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    if (endpoint.rank() == 0) {
+      Write write(1, kRegion, 0, bytes, {kKind, 0});
+      auto wrote = co_await endpoint.write(std::move(write));
+      CO_ASSERT_OK(wrote);
+    } else {
+      auto arrival = co_await endpoint.next(kKind);
+      CO_ASSERT_OK(arrival);
+      EXPECT_EQ(arrival->bytes, kSize);
+      EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), group->memory(1).begin()));
+    }
+  });
+}
+
+// Each rank writes `rounds` messages of random sizes into its own strip of each peer's region.
+base::Task<base::Result<void>> write_to_all(Endpoint& endpoint, const Bytes& bytes, int rounds,
+                                            std::size_t strip) {
+  base::TaskGroup writes(endpoint.loop());
+  base::Random random = base::Random::of({6, static_cast<std::uint64_t>(endpoint.rank())});
+  for (int round = 0; round < rounds; ++round) {
+    for (int step = 1; step < endpoint.world_size(); ++step) {
+      const int peer = (endpoint.rank() + step) % endpoint.world_size();
+      const auto position = static_cast<std::size_t>(endpoint.rank() * rounds + round);
+      const auto span = std::span(bytes).subspan(random.below(1000), random.below(strip));
+      writes.spawn(endpoint.write(Write(peer, kRegion, position * strip, span,
+                                        {kKind, static_cast<std::uint32_t>(round)})));
+    }
+  }
+  auto all = co_await writes.join();
+  co_return all;
+}
+
+TEST_P(Contract, AllToAllOfRandomSizes) {
+  constexpr int kRounds = 8;
+  constexpr std::size_t kStrip = 50'000;
+  const Bytes bytes = pattern(kStrip + 1000, 7);
+  for (int n = 2; n <= 5; ++n) {
+    auto group = this->group(n, kStrip * static_cast<std::size_t>(n * kRounds));
+    group->run([&](Endpoint& endpoint) -> base::Task<void> {
+      auto wrote = co_await write_to_all(endpoint, bytes, kRounds, kStrip);
+      CO_ASSERT_OK(wrote);
+      for (int i = 0; i < kRounds * (n - 1); ++i) {
+        auto arrival = co_await endpoint.next(kKind);
+        CO_ASSERT_OK(arrival);
+      }
+    });
+    for (int source = 0; source < n; ++source) {
+      base::Random random = base::Random::of({6, static_cast<std::uint64_t>(source)});
+      for (int round = 0; round < kRounds; ++round) {
+        for (int step = 1; step < n; ++step) {
+          const auto span = std::span(bytes).subspan(random.below(1000), random.below(kStrip));
+          const auto landed =
+              group->memory((source + step) % n)
+                  .subspan(static_cast<std::size_t>(source * kRounds + round) * kStrip);
+          EXPECT_TRUE(std::equal(span.begin(), span.end(), landed.begin()))
+              << n << " ranks, source " << source << ", round " << round;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Contract, CountersAreExactByTrafficClassOnBothSides) {
+  auto group = this->group(2, 1000);
+  const Bytes bytes = pattern(1000, 8);
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    if (endpoint.rank() == 0) {
+      for (const std::size_t size : {1000U, 0U, 17U}) {
+        Write write(1, kRegion, 0, std::span(bytes).first(size), {kKind, 0});
+        auto wrote = co_await endpoint.write(std::move(write));
+        CO_ASSERT_OK(wrote);
+      }
+      Write apart(1, kRegion, 0, std::span(bytes).first(5), {kKind, 0}, Traffic::apart);
+      auto wrote = co_await endpoint.write(std::move(apart));
+      CO_ASSERT_OK(wrote);
+      Message message(1, {kKind, 0}, std::span(bytes).first(33));
+      wrote = co_await endpoint.send(std::move(message));
+      CO_ASSERT_OK(wrote);
+    } else {
+      for (int i = 0; i < 5; ++i) {
+        auto arrival = co_await endpoint.next(kKind);
+        CO_ASSERT_OK(arrival);
+      }
+    }
+  });
+  const auto expect = [](const Count& count, std::uint64_t messages, std::uint64_t sum) {
+    EXPECT_EQ(count.messages, messages);
+    EXPECT_EQ(count.bytes, sum);
+  };
+  const Counters& sender = group->endpoint(0).counters();
+  const Counters& receiver = group->endpoint(1).counters();
+  expect(sender.sent_of(Traffic::data), 3, 1017);
+  expect(sender.sent_of(Traffic::control), 1, 33);
+  expect(sender.sent_of(Traffic::apart), 1, 5);
+  EXPECT_EQ(sender.sent, receiver.received);
+  for (std::size_t i = 0; i < kTrafficClasses; ++i) {
+    expect(sender.received[i], 0, 0);
+    expect(receiver.sent[i], 0, 0);
+  }
+}
+
+TEST_P(Contract, ArrivalsSayWhenTheSenderWasReady) {
+  auto group = this->group(2, 1000);
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    if (endpoint.rank() == 0) {
+      co_await endpoint.loop().sleep_for(1ms);
+      Message message(1, {kKind, 0}, {});
+      auto sent = co_await endpoint.send(std::move(message));
+      CO_ASSERT_OK(sent);
+    } else {
+      const base::Time begin = endpoint.loop().now();
+      auto arrival = co_await endpoint.next(kKind);
+      CO_ASSERT_OK(arrival);
+      EXPECT_GE(arrival->sender_ready, begin + 500us);
+      EXPECT_LE(arrival->sender_ready, endpoint.loop().now());
+    }
+  });
+}
+
+base::Task<void> expect_failure(Endpoint& endpoint, Kind kind, int& failures) {
+  auto arrival = co_await endpoint.next(kind);
+  EXPECT_FALSE(arrival);
+  if (!arrival) {
+    EXPECT_EQ(arrival.error(), gone());
+    ++failures;
+  }
+}
+
+TEST_P(Contract, FailWakesEveryWaiterAndEndsLaterCalls) {
+  auto group = this->group(2, 100);
+  const Bytes bytes = pattern(100, 9);
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    endpoint.on_link_broken([](int, const base::Error&) {});
+    int failures = 0;
+    for (Kind kind = 0; kind < 5; ++kind) {
+      endpoint.loop().spawn(expect_failure(endpoint, kind, failures));
+    }
+    co_await endpoint.loop().sleep_for(5ms);
+    EXPECT_EQ(failures, 0);
+    endpoint.fail(gone());
+    endpoint.fail(base::Error(base::ErrorKind::io_error, "a later one changes nothing"));
+    co_await endpoint.loop().sleep_for(5ms);
+    EXPECT_EQ(failures, 5);
+    EXPECT_EQ(endpoint.error(), gone());
+    const int peer = 1 - endpoint.rank();
+    Write write(peer, kRegion, 0, bytes, {kKind, 0});
+    auto wrote = co_await endpoint.write(std::move(write));
+    EXPECT_FALSE(wrote);
+    Message message(peer, {kKind, 0}, bytes);
+    wrote = co_await endpoint.send(std::move(message));
+    CO_ASSERT_TRUE(!wrote);
+    EXPECT_EQ(wrote.error(), gone());
+    auto arrival = co_await endpoint.next(kKind);
+    EXPECT_FALSE(arrival);
+  });
+}
+
+base::Task<void> write_until_failure(Endpoint& endpoint, const Bytes& bytes, int& failures) {
+  while (true) {
+    Write write(1 - endpoint.rank(), kRegion, 0, bytes, {kKind, 0});
+    auto wrote = co_await endpoint.write(std::move(write));
+    if (wrote) continue;
+    EXPECT_EQ(wrote.error(), gone());
+    ++failures;
+    co_return;
+  }
+}
+
+TEST_P(Contract, FailWakesWritersInTheMiddleOfTheirBytes) {
+  auto group = this->group(2, 4U << 20);
+  const Bytes bytes = pattern(4U << 20, 10);
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    endpoint.on_link_broken([](int, const base::Error&) {});
+    int failures = 0;
+    if (endpoint.rank() == 0) {
+      for (int i = 0; i < 4; ++i)
+        endpoint.loop().spawn(write_until_failure(endpoint, bytes, failures));
+    }
+    co_await endpoint.loop().sleep_for(20ms);
+    endpoint.fail(gone());
+    co_await endpoint.loop().sleep_for(20ms);
+    EXPECT_EQ(failures, endpoint.rank() == 0 ? 4 : 0);
+  });
+}
+
+TEST_P(Contract, ABrokenLinkIsReportedByRankAndOthersStayPending) {
+  auto group = this->group(4, 100);
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    if (endpoint.rank() == 2) {
+      endpoint.fail(gone());
+      co_return;
+    }
+    int reported = -1;
+    endpoint.on_link_broken([&](int peer, const base::Error& why) {
+      EXPECT_EQ(reported, -1);
+      EXPECT_NE(why.message.find("rank 2"), std::string::npos) << why.message;
+      reported = peer;
+    });
+    int failures = 0;
+    endpoint.loop().spawn(expect_failure(endpoint, kKind, failures));
+    for (int i = 0; i < 1000 && reported < 0; ++i) co_await endpoint.loop().sleep_for(2ms);
+    EXPECT_EQ(reported, 2);
+    EXPECT_EQ(failures, 0);
+    // Links between survivors still work.
+    const int peer = endpoint.rank() == 0 ? 1 : endpoint.rank() == 1 ? 3 : 0;
+    Message message(peer, {kOtherKind, 1}, {});
+    auto sent = co_await endpoint.send(std::move(message));
+    CO_ASSERT_OK(sent);
+    auto arrival = co_await endpoint.next(kOtherKind);
+    CO_ASSERT_OK(arrival);
+    co_await endpoint.loop().sleep_for(100ms);
+    EXPECT_EQ(failures, 0);
+    endpoint.on_link_broken([](int, const base::Error&) {});
+    endpoint.fail(gone());
+    co_await endpoint.loop().sleep_for(5ms);
+    EXPECT_EQ(failures, 1);
+  });
+}
+
+TEST_P(Contract, WithoutAHandlerABrokenLinkFailsTheEndpoint) {
+  auto group = this->group(2, 100);
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    if (endpoint.rank() == 1) {
+      endpoint.fail(gone());
+      co_return;
+    }
+    auto arrival = co_await endpoint.next(kKind);
+    CO_ASSERT_TRUE(!arrival);
+    EXPECT_EQ(arrival.error().kind, base::ErrorKind::peer_lost);
+    EXPECT_EQ(arrival.error().rank, 1);
+    EXPECT_TRUE(arrival.error().message.starts_with("peer lost: rank 1: "))
+        << arrival.error().message;
+  });
+}
+
+TEST_P(Contract, AnOrderlyShutdownHandsEverythingOverAndIsNoFailure) {
+  auto group = this->group(3, 2U << 20);
+  const Bytes bytes = pattern(1U << 20, 11);
+  int reports = 0;
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    endpoint.on_link_broken([&](int, const base::Error&) { ++reports; });
+    // Rank 1 is late, and leaves late.
+    if (endpoint.rank() == 1) co_await endpoint.loop().sleep_for(30ms);
+    for (int step = 1; step < 3; ++step) {
+      const int peer = (endpoint.rank() + step) % 3;
+      Write write(peer, kRegion, endpoint.rank() < peer ? 0 : 1U << 20, bytes, {kKind, 0});
+      auto wrote = co_await endpoint.write(std::move(write));
+      CO_ASSERT_OK(wrote);
+    }
+    for (int i = 0; i < 2; ++i) {
+      auto arrival = co_await endpoint.next(kKind);
+      CO_ASSERT_OK(arrival);
+    }
+    auto closed = co_await endpoint.shutdown();
+    EXPECT_TRUE(closed) << closed.error().message;
+    EXPECT_FALSE(endpoint.error());
+    co_await endpoint.loop().sleep_for(20ms);
+  });
+  EXPECT_EQ(reports, 0);
+}
+
+TEST_P(Contract, WritesOutsideARegionAreRefusedAndHarmNothing) {
+  auto group = this->group(2, 100);
+  const Bytes bytes = pattern(100, 12);
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    const int peer = 1 - endpoint.rank();
+    Write beyond(peer, kRegion, 1, bytes, {kKind, 0});
+    auto wrote = co_await endpoint.write(std::move(beyond));
+    EXPECT_FALSE(wrote);
+    Write far(peer, kRegion, ~std::uint64_t{0}, bytes, {kKind, 0});
+    wrote = co_await endpoint.write(std::move(far));
+    EXPECT_FALSE(wrote);
+    Write unknown(peer, kRegion + 1, 0, bytes, {kKind, 0});
+    wrote = co_await endpoint.write(std::move(unknown));
+    CO_ASSERT_TRUE(!wrote);
+    EXPECT_EQ(wrote.error().kind, base::ErrorKind::invalid_argument);
+    Write right(peer, kRegion, 0, bytes, {kKind, 9});
+    wrote = co_await endpoint.write(std::move(right));
+    CO_ASSERT_OK(wrote);
+    auto arrival = co_await endpoint.next(kKind);
+    CO_ASSERT_OK(arrival);
+    EXPECT_EQ(arrival->index, 9U);
+  });
+}
+
+TEST_P(Contract, OneRankAloneNeedsNobody) {
+  auto group = this->group(1, 10);
+  group->run([](Endpoint& endpoint) -> base::Task<void> {
+    auto closed = co_await endpoint.shutdown();
+    EXPECT_TRUE(closed);
+  });
+}
+
+std::string factory_name(const testing::TestParamInfo<Factory>& tested) {
+  return tested.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Contract, testing::ValuesIn(factories()), factory_name);
+
+}  // namespace
+}  // namespace dlobd::transport
