@@ -41,7 +41,8 @@ struct ParameterSpec {
 
 enum class Backing {
   memory,   // zero-filled, committed on first touch
-  phantom,  // addresses without memory: for simulations that only count; never to be read or written
+  phantom,  // addresses without memory: for simulations that only count; never to be read or
+            // written
 };
 
 class ParameterArena {

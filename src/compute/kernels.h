@@ -1,7 +1,8 @@
-// The arithmetic that exchanges and optimizers need, without libtorch. Element by element and without
-// fused multiply-add, so that a result is the same bits under every instruction set.
+// The arithmetic that exchanges and optimizers need, without libtorch. Element by element and
+// without fused multiply-add, so that a result is the same bits under every instruction set.
 // cpu_kernels() computes; counted_kernels() does nothing, for simulations that only count.
-// Stateless: any thread. Spans of one call have equal sizes and do not overlap unless they are the same.
+// Stateless: any thread. Spans of one call have equal sizes and do not overlap unless they are the
+// same.
 #pragma once
 
 #include <cstdint>

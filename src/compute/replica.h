@@ -1,8 +1,8 @@
-// A model on one device. The arena holds its parameters and gradients in host memory; a replica on a
-// GPU copies to and from it. forward_backward() reads the parameters as they are when it is called,
-// overwrites every gradient (mean over the batch), and tells the sink of each as it becomes ready, in
-// backward order, on the loop. One call at a time. Errors: diverged never (the caller judges the loss),
-// invalid_argument for a batch of another shape or with labels out of range.
+// A model on one device. The arena holds its parameters and gradients in host memory; a replica on
+// a GPU copies to and from it. forward_backward() reads the parameters as they are when it is
+// called, overwrites every gradient (mean over the batch), and tells the sink of each as it becomes
+// ready, in backward order, on the loop. One call at a time. Errors: diverged never (the caller
+// judges the loss), invalid_argument for a batch of another shape or with labels out of range.
 //
 // Threads: called on the loop; computes on its Worker.
 #pragma once
@@ -20,13 +20,13 @@
 namespace dlobd::compute {
 
 struct StepResult {
-  double loss = 0;          // mean over the batch
+  double loss = 0;  // mean over the batch
   std::size_t samples = 0;
   base::Duration compute = base::Duration::zero();  // busy computing, on the worker
 };
 
 struct Evaluation {
-  double loss_sum = 0;      // over the samples
+  double loss_sum = 0;  // over the samples
   std::uint64_t correct = 0;
   std::uint64_t samples = 0;
 };
@@ -34,7 +34,8 @@ struct Evaluation {
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
-  // On the loop; never blocks. `view` indexes arena().views(); its gradient is complete in the arena.
+  // On the loop; never blocks. `view` indexes arena().views(); its gradient is complete in the
+  // arena.
   virtual void gradient_ready(std::size_t view) = 0;
 };
 

@@ -1,6 +1,6 @@
 // Where a replica computes. ThreadWorker has one thread of its own, so that the loop goes on moving
-// bytes and beating while libtorch computes. InlineWorker computes at once, on the loop: for virtual
-// time, where a second thread would make runs differ.
+// bytes and beating while libtorch computes. InlineWorker computes at once, on the loop: for
+// virtual time, where a second thread would make runs differ.
 #pragma once
 
 #include <condition_variable>

@@ -1,0 +1,18 @@
+// The candidate that a mistyped word most likely meant: least edit distance (insert, delete,
+// replace, swap of neighbours: one each), the first of equals. For messages such as "did you mean
+// lenet?".
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace dlobd::base {
+
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
+// Empty when there are no candidates.
+std::string nearest(std::string_view word, std::span<const std::string> candidates);
+
+}  // namespace dlobd::base

@@ -1,0 +1,133 @@
+#include "compute/kernels.h"
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+
+#include "base/check.h"
+
+// g++ compiles each loop for several instruction sets and picks one when the program is loaded. All
+// give the same bits: element by element, one rounding an operation. The loader picks before the
+// sanitizers are ready, so their builds have the plain loop only; so has clang's.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define DLOBD_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define DLOBD_CLONES
+#endif
+
+#if defined(__clang__)
+#define DLOBD_VECTORIZE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define DLOBD_VECTORIZE _Pragma("GCC ivdep")
+#endif
+
+namespace dlobd::compute {
+namespace {
+
+DLOBD_CLONES void add_loop(float* sum, const float* value, std::size_t size) {
+  DLOBD_VECTORIZE
+  for (std::size_t i = 0; i < size; ++i) sum[i] += value[i];
+}
+
+DLOBD_CLONES void scale_loop(float* value, float factor, std::size_t size) {
+  DLOBD_VECTORIZE
+  for (std::size_t i = 0; i < size; ++i) value[i] *= factor;
+}
+
+DLOBD_CLONES void sgd_loop(float* parameters, const float* gradients, float* velocity, float rate,
+                           float momentum, float decay, std::size_t size) {
+  DLOBD_VECTORIZE
+  for (std::size_t i = 0; i < size; ++i) {
+    const float v = momentum * velocity[i] + rate * (gradients[i] + decay * parameters[i]);
+    velocity[i] = v;
+    parameters[i] -= v;
+  }
+}
+
+DLOBD_CLONES void adagrad_loop(float* parameters, const float* gradients, float* accumulator,
+                               float rate, std::size_t size) {
+  DLOBD_VECTORIZE
+  for (std::size_t i = 0; i < size; ++i) {
+    const float g = gradients[i];
+    const float a = accumulator[i] + g * g;
+    accumulator[i] = a;
+    parameters[i] -= rate * g / std::sqrt(a);
+  }
+}
+
+DLOBD_CLONES void truncate_loop(std::uint16_t* upper, const float* value, std::size_t size) {
+  DLOBD_VECTORIZE
+  for (std::size_t i = 0; i < size; ++i) {
+    upper[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value[i]) >> 16);
+  }
+}
+
+DLOBD_CLONES void widen_loop(float* value, const std::uint16_t* upper, std::size_t size) {
+  DLOBD_VECTORIZE
+  for (std::size_t i = 0; i < size; ++i) {
+    value[i] = std::bit_cast<float>(static_cast<std::uint32_t>(upper[i]) << 16);
+  }
+}
+
+class CpuKernels final : public Kernels {
+ public:
+  void add(std::span<float> sum, std::span<const float> value) const override {
+    CHECK(sum.size() == value.size(), "add of {} and {} elements", sum.size(), value.size());
+    add_loop(sum.data(), value.data(), sum.size());
+  }
+  void scale(std::span<float> value, float factor) const override {
+    scale_loop(value.data(), factor, value.size());
+  }
+  void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> momentum,
+           SgdStep step) const override {
+    CHECK(parameters.size() == gradients.size() && parameters.size() == momentum.size(),
+          "sgd of {} parameters, {} gradients, {} momenta", parameters.size(), gradients.size(),
+          momentum.size());
+    sgd_loop(parameters.data(), gradients.data(), momentum.data(), step.learning_rate,
+             step.momentum, step.weight_decay, parameters.size());
+  }
+  void adagrad(std::span<float> parameters, std::span<const float> gradients,
+               std::span<float> accumulator, float learning_rate) const override {
+    CHECK(parameters.size() == gradients.size() && parameters.size() == accumulator.size(),
+          "adagrad of {} parameters, {} gradients, {} accumulators", parameters.size(),
+          gradients.size(), accumulator.size());
+    adagrad_loop(parameters.data(), gradients.data(), accumulator.data(), learning_rate,
+                 parameters.size());
+  }
+  void truncate(std::span<std::uint16_t> upper, std::span<const float> value) const override {
+    CHECK(upper.size() == value.size(), "truncate of {} to {}", value.size(), upper.size());
+    truncate_loop(upper.data(), value.data(), value.size());
+  }
+  void widen(std::span<float> value, std::span<const std::uint16_t> upper) const override {
+    CHECK(upper.size() == value.size(), "widen of {} to {}", upper.size(), value.size());
+    widen_loop(value.data(), upper.data(), value.size());
+  }
+};
+
+class CountedKernels final : public Kernels {
+ public:
+  void add(std::span<float> /*sum*/, std::span<const float> /*value*/) const override {}
+  void scale(std::span<float> /*value*/, float /*factor*/) const override {}
+  void sgd(std::span<float> /*parameters*/, std::span<const float> /*gradients*/,
+           std::span<float> /*momentum*/, SgdStep /*step*/) const override {}
+  void adagrad(std::span<float> /*parameters*/, std::span<const float> /*gradients*/,
+               std::span<float> /*accumulator*/, float /*learning_rate*/) const override {}
+  void truncate(std::span<std::uint16_t> /*upper*/,
+                std::span<const float> /*value*/) const override {}
+  void widen(std::span<float> /*value*/, std::span<const std::uint16_t> /*upper*/) const override {}
+};
+
+}  // namespace
+
+const Kernels& cpu_kernels() {
+  static const CpuKernels kernels;
+  return kernels;
+}
+
+const Kernels& counted_kernels() {
+  static const CountedKernels kernels;
+  return kernels;
+}
+
+}  // namespace dlobd::compute
