@@ -10,8 +10,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 # The macros that Asio needs on every compiler; headers only, no Boost. g++ 12 frees some coroutine frames
 # by the global operator delete, not by Asio's recycling one: so all of them use the global pair.
+# Asio decides on aligned_alloc by a macro of whatever header happens to come first: decided here for all.
 target_compile_definitions(dlobd_options INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED
-  ASIO_HAS_CO_AWAIT=1 ASIO_HAS_STD_COROUTINE=1
+  ASIO_HAS_CO_AWAIT=1 ASIO_HAS_STD_COROUTINE=1 ASIO_HAS_STD_ALIGNED_ALLOC=1
   ASIO_DISABLE_AWAITABLE_FRAME_RECYCLING=1)
 if(DLOBD_SANITIZE)
   target_compile_options(dlobd_options INTERFACE -fsanitize=${DLOBD_SANITIZE} -fno-omit-frame-pointer
