@@ -6,7 +6,7 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,23 +50,7 @@ base::Result<Environment> environment_from_json(const nlohmann::json& json);
 // `root` is "/" but in tests: where proc/ and sys/ are looked for.
 Environment read_environment(const std::string& root = "/");
 
-struct Interface {
-  std::string name;
-  std::vector<std::string> addresses;  // "10.0.0.2", "fe80::1"
-  bool up = false;
-  std::optional<std::int64_t> speed_bits_per_second;  // virtual interfaces mostly do not say
-};
-std::vector<Interface> read_interfaces(const std::string& root = "/");
-// Of one interface; nothing if it is not there or does not say.
-std::optional<std::int64_t> link_speed(const std::string& interface, const std::string& root = "/");
-
 // CPUs that the control group (v1 or v2) grants this process; nothing: no limit.
 std::optional<double> read_quota(const std::string& root = "/");
-
-// The most memory this process ever had resident.
-std::uint64_t peak_rss_bytes();
-// When this process started by the wall clock, ns since 1970, to 10 ms (the kernel's tick).
-std::int64_t process_started_unix_ns();
-std::int64_t unix_now_ns();
 
 }  // namespace dlobd::metrics

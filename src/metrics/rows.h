@@ -5,13 +5,20 @@
 // data, and never pauses.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/time.h"
 #include "metrics/phases.h"
 
 namespace dlobd::metrics {
+
+// The names of the phases in records, by Phase. exchange_exposed: what of it the step had to wait
+// for.
+inline constexpr std::array<std::string_view, kPhases> kPhaseNames = {
+    "feed", "compute", "exchange_exposed", "wait", "schedule", "update"};
 
 // One step of one rank. totals.start is training time, not loop time.
 struct StepRow {
@@ -68,6 +75,8 @@ struct RankSummary {
   std::uint64_t samples_padded = 0;  // seen twice, to fill the last batch
   std::uint64_t samples_dropped =
       0;  // of the shard, not seen in an epoch because they fill no batch
+  // false: the rank was lost before it could say; its counts are not known (null in the record).
+  bool complete = true;
 };
 
 }  // namespace dlobd::metrics

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "base/result.h"
@@ -15,14 +16,20 @@
 
 namespace dlobd::metrics {
 
-// Can a record be written below `out`? Makes the folder, writes and removes a small file. To be
-// asked before ranks start.
+// Can a record be written below `out`? Writes a small file in it (in the nearest folder above that
+// is there) and removes it; leaves nothing behind. To be asked before ranks start.
 base::Result<void> check_writable(const std::filesystem::path& out);
 
-// The folder of the record.
+// Returns the folder of the record.
 base::Result<std::filesystem::path> write_run(const std::filesystem::path& out,
                                               const RunRecord& record);
+// The same with names of the caller's; asked again, a few times, while a name is taken.
+base::Result<std::filesystem::path> write_run(const std::filesystem::path& out,
+                                              const RunRecord& record,
+                                              const std::function<std::string()>& next_id);
 
+// not_found where there is no run, corrupt_data for files that are no record or cut off,
+// unavailable for a record of another major version.
 base::Result<RunRecord> read_run(const std::filesystem::path& folder);
 
 }  // namespace dlobd::metrics

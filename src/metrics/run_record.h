@@ -73,7 +73,6 @@ struct RunSummary {
   std::uint64_t warmup_steps = 0;  // left out of the rate and the phases, per rank
   double evaluation_seconds = 0;   // left out of the rate; of the slowest rank
   double snapshot_seconds = 0;
-  bool wait_split = false;
 };
 
 struct RunRecord {
@@ -88,6 +87,8 @@ struct RunRecord {
   std::vector<Environment> other_hosts;  // one of each host other than environment.host
   RunSummary summary;
   std::vector<RankSummary> ranks;
+  bool wait_split =
+      false;  // false: clocks are not aligned, wait_ns is 0 and waiting is in exchange_exposed_ns
   std::vector<std::string> warnings;
 
   std::vector<StepRow> steps;              // steps.csv

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,8 +21,8 @@ namespace dlobd::metrics {
 class RunRecorder {
  public:
   struct Start {
-    std::int64_t unix_ns =
-        0;  // when the launcher (else this rank) was executed: process_started_unix_ns()
+    // When the launcher (else this rank) was executed: process_started_unix_ns().
+    std::int64_t unix_ns = 0;
     int world_size = 1;
     RunSource source = RunSource::measured;
   };
@@ -56,6 +55,7 @@ class RunRecorder {
   std::map<int, RankStarted> started_;
   std::map<int, RankSummary> summaries_;
   std::vector<std::string> warnings_;
+  std::map<int, std::uint64_t> first_wrong_;  // rank -> first step whose phases do not add up
 };
 
 }  // namespace dlobd::metrics

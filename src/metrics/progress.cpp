@@ -1,0 +1,96 @@
+#include "metrics/progress.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace dlobd::metrics {
+namespace {
+
+constexpr base::Duration kTerminalEvery = std::chrono::milliseconds(100);
+constexpr base::Duration kLogEvery = std::chrono::seconds(5);
+constexpr base::Duration kWindow = std::chrono::seconds(10);
+
+// 1234567 -> "1,234,567"
+std::string grouped(double value) {
+  std::string text = fmt::format("{:.0f}", value);
+  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
+}  // namespace
+
+std::string clock_text(double seconds) {
+  const auto whole = static_cast<std::uint64_t>(std::ceil(seconds));
+  const std::uint64_t minutes = whole / 60;
+  if (minutes < 60) return fmt::format("{:02}:{:02}", minutes, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", minutes / 60, minutes % 60, whole % 60);
+}
+
+std::string progress_line(const ProgressPoint& point, const ProgressGoal& goal,
+                          const ProgressPace& pace) {
+  const auto of = [](std::uint64_t value, const std::optional<std::uint64_t>& total) {
+    return total ? fmt::format("{}/{}", value, *total) : fmt::format("{}", value);
+  };
+  std::string line = fmt::format("epoch {}  step {}  loss {:.4f}", of(point.epoch + 1, goal.epochs),
+                                 of(point.step, goal.steps), point.loss);
+  if (point.accuracy) line += fmt::format("  accuracy {:.2f} %", 100 * *point.accuracy);
+  if (pace.samples_per_second)
+    line += fmt::format("  {} samples/s", grouped(*pace.samples_per_second));
+  if (pace.seconds_left) line += fmt::format("  {} left", clock_text(*pace.seconds_left));
+  return line;
+}
+
+ProgressPace Progress::pace() const {
+  ProgressPace pace;
+  if (window_.size() < 2) return pace;
+  const auto& [since, first] = window_.front();
+  const auto& [until, last] = window_.back();
+  const double seconds = std::chrono::duration<double>(until - since).count();
+  if (seconds <= 0) return pace;
+  pace.samples_per_second = static_cast<double>(last.samples - first.samples) / seconds;
+  if (goal_.steps && last.step > first.step && *goal_.steps >= last.step) {
+    pace.seconds_left = seconds / static_cast<double>(last.step - first.step) *
+                        static_cast<double>(*goal_.steps - last.step);
+  }
+  return pace;
+}
+
+void Progress::update(const ProgressPoint& point, base::Time now) {
+  // Points a few ms apart say nothing more: one a hundredth of the window.
+  if (window_.size() < 2 || now - window_[window_.size() - 2].first >= kWindow / 100) {
+    window_.emplace_back(now, point);
+  } else {
+    window_.back() = {now, point};
+  }
+  while (window_.size() > 2 && now - window_[1].first >= kWindow) window_.pop_front();
+  last_ = point;
+  shown_last_ = false;
+  if (shown_any_ && now - shown_at_ < (terminal_ ? kTerminalEvery : kLogEvery)) return;
+  shown_at_ = now;
+  show();
+}
+
+void Progress::show() {
+  shown_any_ = true;
+  shown_last_ = true;
+  std::string line = progress_line(*last_, goal_, pace());
+  if (!terminal_) {
+    write_(line + "\n");
+    return;
+  }
+  const std::size_t width = line.size();
+  // Blanks over what a longer line left.
+  if (width < width_) line.append(width_ - width, ' ');
+  width_ = width;
+  write_("\r" + line);
+}
+
+void Progress::finish() {
+  if (!last_) return;
+  if (!shown_last_) show();
+  if (terminal_) write_("\n");
+  last_.reset();
+}
+
+}  // namespace dlobd::metrics

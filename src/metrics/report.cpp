@@ -1,0 +1,303 @@
+#include "metrics/report.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace dlobd::metrics {
+namespace {
+
+// Little-endian words behind a two-byte head: version, then the index of the alternative in Report.
+constexpr std::uint8_t kVersion = 1;
+constexpr std::size_t kStepBytes = 8 * (7 + kPhases + 2);
+constexpr std::size_t kShipRows = 256;
+constexpr base::Duration kShipEvery = std::chrono::milliseconds(250);
+
+class Writer {
+ public:
+  explicit Writer(std::size_t index) {
+    byte(kVersion);
+    byte(static_cast<std::uint8_t>(index));
+  }
+  void byte(std::uint8_t value) { blob_.push_back(static_cast<std::byte>(value)); }
+  void word(std::uint64_t value) {
+    for (int shift = 0; shift < 64; shift += 8) byte(static_cast<std::uint8_t>(value >> shift));
+  }
+  void number(std::int64_t value) { word(static_cast<std::uint64_t>(value)); }
+  void time(base::Duration value) { number(value.count()); }
+  void real(double value) { word(std::bit_cast<std::uint64_t>(value)); }
+  void text(std::string_view value) {
+    word(value.size());
+    const auto* begin = reinterpret_cast<const std::byte*>(value.data());
+    blob_.insert(blob_.end(), begin, begin + value.size());
+  }
+  void count(const TrafficCount& value) {
+    word(value.messages);
+    word(value.bytes);
+  }
+  Blob take() { return std::move(blob_); }
+
+ private:
+  Blob blob_;
+};
+
+// Reads past the end give zeros and clear ok().
+class Scanner {
+ public:
+  explicit Scanner(std::span<const std::byte> rest) : rest_(rest) {}
+  std::uint8_t byte() {
+    if (!has(1)) return 0;
+    const auto value = static_cast<std::uint8_t>(rest_[0]);
+    rest_ = rest_.subspan(1);
+    return value;
+  }
+  std::uint64_t word() {
+    if (!has(8)) return 0;
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < 8; ++i) value |= static_cast<std::uint64_t>(rest_[i]) << (8 * i);
+    rest_ = rest_.subspan(8);
+    return value;
+  }
+  std::int64_t number() { return static_cast<std::int64_t>(word()); }
+  base::Duration time() { return base::Duration(number()); }
+  double real() { return std::bit_cast<double>(word()); }
+  int rank() {
+    const std::int64_t value = number();
+    if (value < 0 || value > (1 << 24)) ok_ = false;
+    return ok_ ? static_cast<int>(value) : 0;
+  }
+  std::string text() {
+    const std::uint64_t size = word();
+    if (!has(size)) return {};
+    std::string value(reinterpret_cast<const char*>(rest_.data()), size);
+    rest_ = rest_.subspan(size);
+    return value;
+  }
+  TrafficCount count() {
+    TrafficCount value;
+    value.messages = word();
+    value.bytes = word();
+    return value;
+  }
+  void reject() { ok_ = false; }
+  [[nodiscard]] std::size_t left() const { return rest_.size(); }
+  [[nodiscard]] bool ok() const { return ok_; }
+
+ private:
+  bool has(std::uint64_t bytes) {
+    if (bytes > rest_.size()) ok_ = false;
+    return ok_;
+  }
+  std::span<const std::byte> rest_;
+  bool ok_ = true;
+};
+
+void put(Writer& out, const RankStarted& value) {
+  out.number(value.rank);
+  out.text(value.role);
+  out.number(value.pid);
+  out.number(value.training_started_unix_ns);
+  // Host names and the like come from the system and need not be UTF-8.
+  out.text(
+      to_json(value.environment).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+base::Result<Report> get_started(Scanner& in) {
+  RankStarted value;
+  value.rank = in.rank();
+  value.role = in.text();
+  value.pid = in.number();
+  value.training_started_unix_ns = in.number();
+  const auto json = nlohmann::json::parse(in.text(), nullptr, false);
+  if (json.is_discarded()) {
+    return base::fail(base::ErrorKind::corrupt_data, "a report's environment is not JSON");
+  }
+  DLOBD_TRY(environment, environment_from_json(json));
+  value.environment = std::move(environment);
+  return Report(std::move(value));
+}
+
+void put(Writer& out, const std::vector<StepRow>& rows) {
+  out.word(rows.size());
+  for (const StepRow& row : rows) {
+    out.number(row.rank);
+    out.word(row.step);
+    out.word(row.epoch);
+    out.time(row.totals.start);
+    out.time(row.totals.wall);
+    for (const base::Duration phase : row.totals.phases) out.time(phase);
+    out.time(row.totals.unattributed);
+    out.time(row.totals.communication);
+    out.word(row.samples);
+    out.real(row.loss);
+    // The last word of kStepBytes.
+    out.word(row.staleness);
+  }
+}
+
+std::vector<StepRow> get_steps(Scanner& in) {
+  const std::uint64_t rows = in.word();
+  if (rows > in.left() / kStepBytes) {
+    in.reject();
+    return {};
+  }
+  std::vector<StepRow> value(rows);
+  for (StepRow& row : value) {
+    row.rank = in.rank();
+    row.step = in.word();
+    row.epoch = in.word();
+    row.totals.start = in.time();
+    row.totals.wall = in.time();
+    for (base::Duration& phase : row.totals.phases) phase = in.time();
+    row.totals.unattributed = in.time();
+    row.totals.communication = in.time();
+    row.samples = in.word();
+    row.loss = in.real();
+    row.staleness = in.word();
+  }
+  return value;
+}
+
+void put(Writer& out, const ApartRow& value) {
+  out.number(value.rank);
+  out.byte(static_cast<std::uint8_t>(value.kind));
+  out.time(value.start);
+  out.time(value.duration);
+}
+
+ApartRow get_apart(Scanner& in) {
+  ApartRow value;
+  value.rank = in.rank();
+  const std::uint8_t kind = in.byte();
+  if (kind > static_cast<std::uint8_t>(ApartKind::snapshot)) in.reject();
+  value.kind = static_cast<ApartKind>(kind);
+  value.start = in.time();
+  value.duration = in.time();
+  return value;
+}
+
+void put(Writer& out, const EvaluationRow& value) {
+  out.word(value.step);
+  out.word(value.epoch);
+  out.number(value.time_ns);
+  out.word(value.samples);
+  out.real(value.loss);
+  out.real(value.accuracy);
+}
+
+EvaluationRow get_evaluation(Scanner& in) {
+  EvaluationRow value;
+  value.step = in.word();
+  value.epoch = in.word();
+  value.time_ns = in.number();
+  value.samples = in.word();
+  value.loss = in.real();
+  value.accuracy = in.real();
+  return value;
+}
+
+void put(Writer& out, const RankSummary& value) {
+  out.number(value.rank);
+  out.text(value.role);
+  out.text(value.host);
+  out.number(value.pid);
+  for (const TrafficCount& count :
+       {value.data_sent, value.data_received, value.control_sent, value.control_received,
+        value.apart_sent, value.apart_received}) {
+    out.count(count);
+  }
+  out.word(value.heartbeats_sent);
+  out.word(value.credits_sent);
+  out.number(value.clock_error_ns);
+  out.word(value.peak_rss_bytes);
+  out.word(value.samples_seen);
+  out.word(value.samples_padded);
+  out.word(value.samples_dropped);
+}
+
+RankSummary get_summary(Scanner& in) {
+  RankSummary value;
+  value.rank = in.rank();
+  value.role = in.text();
+  value.host = in.text();
+  value.pid = in.number();
+  for (TrafficCount* count : {&value.data_sent, &value.data_received, &value.control_sent,
+                              &value.control_received, &value.apart_sent, &value.apart_received}) {
+    *count = in.count();
+  }
+  value.heartbeats_sent = in.word();
+  value.credits_sent = in.word();
+  value.clock_error_ns = in.number();
+  value.peak_rss_bytes = in.word();
+  value.samples_seen = in.word();
+  value.samples_padded = in.word();
+  value.samples_dropped = in.word();
+  return value;
+}
+
+void put(Writer& out, const Warning& value) {
+  out.text(value.message);
+}
+
+base::Result<Report> get(std::uint8_t index, Scanner& in) {
+  switch (index) {
+    case 0: return get_started(in);
+    case 1: return Report(get_steps(in));
+    case 2: return Report(get_apart(in));
+    case 3: return Report(get_evaluation(in));
+    case 4: return Report(get_summary(in));
+    case 5: return Report(Warning{in.text()});
+    default:
+      return base::fail(base::ErrorKind::corrupt_data,
+                        fmt::format("a report of no known sort: {}", index));
+  }
+}
+
+}  // namespace
+
+Blob encode(const Report& report) {
+  Writer out(report.index());
+  std::visit([&](const auto& value) { put(out, value); }, report);
+  return out.take();
+}
+
+base::Result<Report> decode(std::span<const std::byte> blob) {
+  Scanner in(blob);
+  const std::uint8_t version = in.byte();
+  const std::uint8_t index = in.byte();
+  if (!in.ok() || version != kVersion) {
+    return base::fail(base::ErrorKind::corrupt_data,
+                      fmt::format("a report of another version or none: {} bytes, version {}",
+                                  blob.size(), version));
+  }
+  auto report = get(index, in);
+  if (!in.ok() || (report && in.left() > 0)) {
+    return base::fail(base::ErrorKind::corrupt_data,
+                      fmt::format("a report does not match its own lengths: sort {}, {} bytes",
+                                  index, blob.size()));
+  }
+  return report;
+}
+
+void Reporter::add(StepRow row) {
+  steps_.push_back(row);
+  const base::Duration span = row.totals.start + row.totals.wall - steps_.front().totals.start;
+  if (steps_.size() >= kShipRows || span >= kShipEvery) flush();
+}
+
+void Reporter::add(const Report& report) {
+  flush();
+  ship_(encode(report));
+}
+
+void Reporter::flush() {
+  if (steps_.empty()) return;
+  ship_(encode(Report(std::exchange(steps_, {}))));
+}
+
+}  // namespace dlobd::metrics
