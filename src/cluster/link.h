@@ -1,5 +1,5 @@
-// A control link: whole frames, in order, both ways. Implementations: TCP, and a pair in one process
-// for simulation and for rank 0's own link. Belongs to the loop's thread.
+// A control link: whole frames, in order, both ways. Implementations: TCP, and a pair in one
+// process for simulation and for rank 0's own link. Belongs to the loop's thread.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,8 @@ class Link {
   virtual base::Task<base::Result<Frame>> receive() = 0;
   // Sends what is queued, then closes.
   virtual void close() = 0;
+  // The other side has proved who it is: frames may be as large as kMaxFrameBytes from now on.
+  virtual void lift_limit() {}
   // "127.0.0.1:40312", "in process"
   [[nodiscard]] virtual std::string peer() const = 0;
 };

@@ -1,14 +1,17 @@
-// Who is in the job, that they are all alive, and what ends it. One hub (on rank 0) and one Member on
-// each rank, rank 0 included, joined by control links that stay open from rendezvous to the end.
+// Who is in the job, that they are all alive, and what ends it. One hub (on rank 0) and one Member
+// on each rank, rank 0 included, joined by control links that stay open from rendezvous to the end.
 //
-//   join       hello{token, version, configuration hash, rank, world size}; a stranger, a duplicate rank,
+//   join       hello{token, version, configuration hash, rank, world size}; a stranger, a duplicate
+//   rank,
 //              another version or hash is refused by name; the deadline names the missing ranks
 //   all_gather small blobs, a barrier in one
 //   heartbeat  each quarter of the peer time-out, both ways, from the loop's thread
-//   suspect    a rank's report that its link to a peer broke. The hub's first verdict wins and goes to
-//              all: every survivor names the same culprit. A hub that is gone or silent is itself the
-//              culprit (rank 0), whatever else was suspected.
-//   stop       an agreed last step: after request_stop() on any rank, each rank holds at most one step
+//   suspect    a rank's report that its link to a peer broke. The hub's first verdict wins and goes
+//   to
+//              all: every survivor names the same culprit. A hub that is gone or silent is itself
+//              the culprit (rank 0), whatever else was suspected.
+//   stop       an agreed last step: after request_stop() on any rank, each rank holds at most one
+//   step
 //              ahead until the hub has said the step after which all stop
 //   ship       blobs for the hub's rank (records)
 //
@@ -32,8 +35,8 @@ namespace dlobd::cluster {
 using Blob = std::vector<std::byte>;
 
 struct JobIdentity {
-  std::string token;       // secret of the job
-  std::string version;     // of the program
+  std::string token;    // secret of the job
+  std::string version;  // of the program
   std::uint64_t configuration_hash = 0;
   int world_size = 1;
 };
@@ -43,7 +46,7 @@ struct Verdict {
   enum class Cause { peer_lost, failed };  // failed: the rank said itself what went wrong
   Cause cause;
   int culprit;
-  std::string phase;   // of the culprit, as far as it is known
+  std::string phase;  // of the culprit, as far as it is known
   std::string reason;
   Verdict(Cause cause, int culprit, std::string phase, std::string reason)
       : cause(cause), culprit(culprit), phase(std::move(phase)), reason(std::move(reason)) {}
@@ -68,7 +71,8 @@ class Member {
   [[nodiscard]] virtual int rank() const = 0;
   // Result[r] is rank r's blob. Calls match up across ranks by order. Fails with the verdict.
   virtual base::Task<base::Result<std::vector<Blob>>> all_gather(Blob blob) = 0;
-  // What this rank is doing now, for verdicts: "rendezvous", "train", "evaluate", "snapshot", "end".
+  // What this rank is doing now, for verdicts: "rendezvous", "train", "evaluate", "snapshot",
+  // "end".
   virtual void set_phase(std::string phase) = 0;
   virtual void suspect(int peer, std::string reason) = 0;
   // This rank cannot go on; becomes the verdict unless there is one.
@@ -77,11 +81,15 @@ class Member {
   virtual void on_verdict(std::function<void(const Verdict&)> handler) = 0;
 
   virtual void request_stop() = 0;
-  // May step `step` begin? Waits while a stop is being agreed. False: the agreed end lies before it.
+  // May step `step` begin? Waits while a stop is being agreed. False: the agreed end lies before
+  // it.
   virtual base::Task<base::Result<bool>> may_begin(std::uint64_t step) = 0;
 
   virtual void ship(Blob blob) = 0;
-  // Orderly end: returns when all ranks have said it. Later ends of links are no failure.
+  // Orderly end: returns when all ranks have said it. Later ends of links are no failure. After a
+  // verdict it fails with that, once what was shipped has come to the hub, at the latest after a
+  // peer time-out; call it then too, and close links to peers only after the verdict, or their ends
+  // look like failures of this rank.
   virtual base::Task<base::Result<void>> leave() = 0;
 };
 

@@ -1,0 +1,422 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "cluster/liveness.h"
+#include "cluster/membership.h"
+#include "cluster/messages.h"
+
+namespace dlobd::cluster {
+
+using base::ErrorKind;
+using base::Task;
+
+namespace {
+
+using SharedLink =
+    std::shared_ptr<Link>;  // of the list of links and of the coroutine that reads it
+
+constexpr std::size_t kMaxStrangers =
+    128;  // links at once that have not said hello, beyond the ranks
+
+// As long for a wrong token as for a right one.
+bool same_secret(const std::string& ours, const std::string& theirs) {
+  unsigned difference = ours.size() == theirs.size() ? 0 : 1;
+  for (std::size_t i = 0; i < theirs.size(); ++i) {
+    const char mine = ours.empty() ? '\0' : ours[i % ours.size()];
+    difference |= static_cast<unsigned>(static_cast<unsigned char>(mine ^ theirs[i]));
+  }
+  return difference == 0;
+}
+
+struct Seat {
+  SharedLink link;  // null until the rank has joined
+  std::string host;
+  std::string phase = "rendezvous";
+  base::Time last_heard{0};
+  bool left = false;      // has said bye
+  bool gone = false;      // its link has ended
+  bool answered = false;  // has said how far it is, after a request to stop
+  std::uint64_t begun = 0;
+  std::uint64_t gathers = 0;  // how many it has begun
+};
+
+struct Collection {
+  std::vector<Blob> blobs;
+  std::size_t missing = 0;
+};
+
+class Core : public std::enable_shared_from_this<Core> {
+ public:
+  Core(base::Loop& loop, JobIdentity identity, Member::Options options)
+      : loop_(loop),
+        identity_(std::move(identity)),
+        options_(options),
+        beat_(loop, options.peer_timeout),
+        seats_(static_cast<std::size_t>(std::max(identity_.world_size, 0))) {}
+
+  void start() {
+    beat_.start(weak_from_this(), [](Core& core, bool on_time) { core.tick(on_time); });
+    join_timer_ = loop_.call_after(options_.join_timeout, [weak = weak_from_this()] {
+      if (auto core = weak.lock()) core->join_deadline();
+    });
+  }
+
+  void accept(std::unique_ptr<Link> link) {
+    if (ended_ || strangers_.size() >= kMaxStrangers + seats_.size()) return;  // closes it
+    SharedLink shared = std::move(link);
+    strangers_.insert(shared);
+    loop_.spawn(serve(shared_from_this(), std::move(shared)));
+  }
+
+  void on_shipped(std::function<void(int, Blob)> handler) {
+    shipped_handler_ = std::move(handler);
+    auto early = std::exchange(shipped_early_, {});
+    for (auto& [rank, blob] : early) shipped_handler_(rank, std::move(blob));
+  }
+
+  void shut() {
+    if (ended_) return;
+    ended_ = true;
+    beat_.stop();
+    loop_.cancel(join_timer_);
+    loop_.cancel(drain_timer_);
+    for (const SharedLink& link : strangers_) link->close();
+    for (Seat& seat : seats_) {
+      if (seat.link) seat.link->close();
+    }
+  }
+
+ private:
+  static Task<void> serve(std::shared_ptr<Core> self, SharedLink link) {
+    const int rank = co_await greet(self, link);
+    self->strangers_.erase(link);
+    if (rank < 0) co_return;
+    Seat& seat = self->seat(rank);
+    while (!self->ended_ && !seat.gone) {
+      auto frame = co_await link->receive();
+      if (self->ended_ || seat.gone) break;
+      if (!frame) {
+        self->link_ended(rank, "its control link closed");
+        break;
+      }
+      auto message = decode(*frame);
+      if (!message) {
+        self->link_ended(rank, "its control link carried " + message.error().message);
+        break;
+      }
+      seat.last_heard = self->loop_.now();
+      std::visit([&self, rank](auto& m) { self->handle(rank, m); }, *message);
+    }
+  }
+
+  // The rank whose hello came over this link and was good, or -1.
+  static Task<int> greet(std::shared_ptr<Core> self, SharedLink link) {
+    const base::Duration patience =
+        std::min(self->options_.peer_timeout, self->options_.join_timeout);
+    const base::TimerId timer = self->loop_.call_after(patience, [link] { link->close(); });
+    auto frame = co_await link->receive();
+    if (!self->ended_) self->loop_.cancel(timer);
+    if (!frame || self->ended_) co_return -1;
+    auto message = decode(*frame);
+    const Hello* hello = message ? std::get_if<Hello>(&*message) : nullptr;
+    if (hello == nullptr) {
+      link->close();  // no program of ours: it would not understand an answer
+      co_return -1;
+    }
+    std::string reason = self->objection(*hello);
+    if (!reason.empty()) {
+      Refuse refuse;
+      refuse.reason = "refused: " + std::move(reason);
+      link->send(encode(refuse));
+      link->close();
+      co_return -1;
+    }
+    link->lift_limit();
+    self->admit(*hello, std::move(link));
+    co_return hello->rank;
+  }
+
+  // Why this hello is refused, in words for the one who said it; empty when it is good. The token
+  // comes first, so that a stranger learns nothing else.
+  std::string objection(const Hello& hello) {
+    if (!same_secret(identity_.token, hello.token)) return "wrong job token";
+    const int size = identity_.world_size;
+    std::string reason;
+    if (hello.rank < 0 || hello.rank >= size) {
+      return fmt::format("rank {} is not in a job of {}", hello.rank, size);
+    }
+    if (hello.version != identity_.version) {
+      reason = fmt::format("version {} here, {} there", hello.version, identity_.version);
+    } else if (hello.world_size != size) {
+      reason = fmt::format("world size {} here, {} there", hello.world_size, size);
+    } else if (hello.configuration_hash != identity_.configuration_hash) {
+      reason = "configuration differs";
+    } else if (seat(hello.rank).link) {
+      reason = fmt::format("rank {} has already joined", hello.rank);
+      if (seat(hello.rank).host != hello.host) reason += ", from host " + seat(hello.rank).host;
+    }
+    if (!reason.empty()) refused_[hello.rank] = reason;
+    return reason;
+  }
+
+  void admit(const Hello& hello, SharedLink link) {
+    Seat& newcomer = seat(hello.rank);
+    newcomer.link = std::move(link);
+    newcomer.host = hello.host;
+    newcomer.last_heard = loop_.now();
+    send(newcomer, Heartbeat());
+    if (verdict_) return send(newcomer, verdict_message());
+    if (++joined_ < seats_.size()) return;
+    loop_.cancel(join_timer_);
+    broadcast(Welcome());
+  }
+
+  void join_deadline() {
+    if (joined_ == seats_.size() || verdict_) return;
+    std::vector<std::string> missing;
+    std::string refused;
+    for (int rank = 0; rank < identity_.world_size; ++rank) {
+      if (seat(rank).link) continue;
+      missing.push_back(std::to_string(rank));
+      const auto why = refused_.find(rank);
+      if (why != refused_.end()) {
+        refused += fmt::format("; rank {} was refused: {}", rank, why->second);
+      }
+    }
+    Refuse refuse;
+    refuse.kind = ErrorKind::deadline_exceeded;
+    if (missing.size() == 1) refuse.rank = std::stoi(missing.front());
+    refuse.reason =
+        fmt::format("{} {} did not join within {:g} s{}", missing.size() == 1 ? "rank" : "ranks",
+                    fmt::join(missing, ", "),
+                    std::chrono::duration<double>(options_.join_timeout).count(), refused);
+    broadcast(refuse);
+    shut();
+  }
+
+  void handle(int, Heartbeat&) {}
+  void handle(int rank, Phase& m) {
+    seat(rank).phase = m.phase;
+    // So that a lost rank 0 can be named with its phase.
+    if (rank == 0) broadcast(m);
+  }
+  void handle(int rank, Gather& m) {
+    Seat& sender = seat(rank);
+    if (m.sequence != sender.gathers || sender.left) {
+      return link_ended(rank, "its all-gather came out of order");
+    }
+    ++sender.gathers;
+    Collection& collection = collections_[m.sequence];
+    if (collection.blobs.empty()) {
+      collection.blobs.resize(seats_.size());
+      collection.missing = seats_.size();
+    }
+    collection.blobs[static_cast<std::size_t>(rank)] = std::move(m.blob);
+    if (--collection.missing == 0) {
+      Gathered gathered;
+      gathered.sequence = m.sequence;
+      gathered.blobs = std::move(collection.blobs);
+      collections_.erase(m.sequence);
+      broadcast(gathered);
+    }
+    check_gathers();
+  }
+  void handle(int rank, Suspect& m) {
+    // A member that says so of us has waited for its time-out: it is we who did not run.
+    if (m.peer == 0) return judge_lost(0, m.reason);
+    if (m.peer < 0 || m.peer >= identity_.world_size || m.peer == rank || seat(rank).left) return;
+    if (!seat(m.peer).left) return judge_lost(m.peer, m.reason);
+    // A rank that has left is not lost, unless somebody cannot finish without it.
+    loop_.call_after(options_.peer_timeout, [weak = weak_from_this(), rank, m] {
+      auto core = weak.lock();
+      if (core && !core->ended_ && !core->seat(rank).left) core->judge_lost(m.peer, m.reason);
+    });
+  }
+  void handle(int rank, Failure& m) {
+    judge(Verdict(Verdict::Cause::failed, rank, seat(rank).phase, m.reason));
+  }
+  void handle(int, StopRequest&) {
+    if (stopping_ || verdict_) return;
+    stopping_ = true;
+    broadcast(StopRequest());
+    agree_on_stop();
+  }
+  void handle(int rank, StopReply& m) {
+    seat(rank).begun = std::max(seat(rank).begun, m.begun);
+    seat(rank).answered = true;
+    agree_on_stop();
+  }
+  void handle(int rank, Ship& m) {
+    if (shipped_handler_) {
+      shipped_handler_(rank, std::move(m.blob));
+    } else {
+      shipped_early_.emplace_back(rank, std::move(m.blob));
+    }
+  }
+  void handle(int rank, Bye& m) {
+    seat(rank).left = true;
+    seat(rank).begun = std::max(seat(rank).begun, m.begun);
+    agree_on_stop();
+    check_gathers();
+    dismiss();
+  }
+  template <class T>
+  void handle(int rank, T&) {
+    link_ended(rank, "its control link carried a message that no member sends");
+  }
+
+  // An all-gather that lacks a rank which has left would never end.
+  void check_gathers() {
+    for (const auto& [sequence, collection] : collections_) {
+      for (int rank = 0; rank < identity_.world_size; ++rank) {
+        if (!seat(rank).left || seat(rank).gathers > sequence) continue;
+        return judge(Verdict(Verdict::Cause::failed, rank, seat(rank).phase,
+                             "it left while the others gather"));
+      }
+    }
+  }
+
+  void agree_on_stop() {
+    if (!stopping_ || stop_sent_ || verdict_) return;
+    StopAt stop;
+    for (const Seat& seat : seats_) {
+      if (!seat.answered && !seat.left) return;
+      stop.step = std::max(stop.step, seat.begun);  // the step after the last begun
+    }
+    stop_sent_ = true;
+    broadcast(stop);
+  }
+
+  void link_ended(int rank, std::string reason) {
+    Seat& ended = seat(rank);
+    ended.gone = true;
+    ended.link->close();
+    if (!ended.left) judge_lost(rank, std::move(reason));
+    dismiss();
+  }
+
+  void judge_lost(int rank, std::string reason) {
+    judge(Verdict(Verdict::Cause::peer_lost, rank, seat(rank).phase, std::move(reason)));
+  }
+
+  // The first verdict wins.
+  void judge(Verdict verdict) {
+    if (verdict_ || ended_) return;
+    verdict_.emplace(std::move(verdict));
+    loop_.cancel(join_timer_);
+    broadcast(verdict_message());
+    // What the survivors still ship is waited for, but not longer than a silent one would be.
+    drain_timer_ = loop_.call_after(options_.peer_timeout, [weak = weak_from_this()] {
+      auto core = weak.lock();
+      if (!core || core->ended_) return;
+      core->drained_ = true;
+      core->dismiss();
+    });
+    dismiss();
+  }
+
+  [[nodiscard]] VerdictMessage verdict_message() const {
+    VerdictMessage message;
+    message.failed = verdict_->cause == Verdict::Cause::failed;
+    message.culprit = verdict_->culprit;
+    message.phase = verdict_->phase;
+    message.reason = verdict_->reason;
+    return message;
+  }
+
+  // Answers byes: in a good end all at once; after a verdict each at once, but rank 0's, with whom
+  // this hub ends, last.
+  void dismiss() {
+    if (ended_) return;
+    bool all_done = true;
+    for (int rank = 0; rank < identity_.world_size; ++rank) {
+      const Seat& other = seat(rank);
+      const bool lost =
+          verdict_ && verdict_->cause == Verdict::Cause::peer_lost && verdict_->culprit == rank;
+      const bool done = other.left || other.gone || (verdict_ && (lost || !other.link));
+      if (rank == 0 && verdict_) continue;
+      all_done = all_done && done;
+    }
+    all_done = all_done || drained_;
+    for (int rank = 0; rank < identity_.world_size; ++rank) {
+      Seat& other = seat(rank);
+      if (!other.left || other.gone || dismissed_.contains(rank)) continue;
+      if (all_done || (verdict_ && rank != 0)) {
+        dismissed_.insert(rank);
+        send(other, ByeAll());
+      }
+    }
+    if (all_done && (seat(0).gone || drained_ || dismissed_.contains(0))) {
+      beat_.stop();
+      loop_.cancel(drain_timer_);
+    }
+  }
+
+  void tick(bool on_time) {
+    for (int rank = 0; rank < identity_.world_size; ++rank) {
+      Seat& other = seat(rank);
+      if (!other.link || other.gone || dismissed_.contains(rank)) continue;
+      send(other, Heartbeat());
+      if (on_time && !verdict_ && !other.left && beat_.silent(other.last_heard)) {
+        judge_lost(rank, beat_.no_heartbeat());
+      }
+    }
+  }
+
+  Seat& seat(int rank) { return seats_[static_cast<std::size_t>(rank)]; }
+  static void send(Seat& seat, const Message& message) { seat.link->send(encode(message)); }
+  void broadcast(const Message& message) {
+    const auto frame = encode(message);
+    for (Seat& seat : seats_) {
+      if (seat.link && !seat.gone) seat.link->send(frame);
+    }
+  }
+
+  base::Loop& loop_;
+  JobIdentity identity_;
+  Member::Options options_;
+  Beat beat_;
+  base::TimerId join_timer_;
+  base::TimerId drain_timer_;  // runs from a verdict on
+  std::set<SharedLink> strangers_;
+  std::vector<Seat> seats_;  // by rank
+  std::size_t joined_ = 0;
+  std::map<int, std::string> refused_;  // the last refusal of who had the token, by rank
+  std::map<std::uint64_t, Collection> collections_;  // all-gathers in progress, by sequence
+  std::function<void(int, Blob)> shipped_handler_;
+  std::vector<std::pair<int, Blob>> shipped_early_;
+  bool stopping_ = false;
+  bool stop_sent_ = false;
+  std::optional<Verdict> verdict_;
+  std::set<int> dismissed_;
+  bool drained_ = false;
+  bool ended_ = false;
+};
+
+class CoreHub final : public Hub {
+ public:
+  explicit CoreHub(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  ~CoreHub() override { core_->shut(); }
+  void accept(std::unique_ptr<Link> link) override { core_->accept(std::move(link)); }
+  void on_shipped(std::function<void(int, Blob)> handler) override {
+    core_->on_shipped(std::move(handler));
+  }
+
+ private:
+  std::shared_ptr<Core> core_;  // shared with the coroutines that read its links
+};
+
+}  // namespace
+
+std::unique_ptr<Hub> Hub::make(base::Loop& loop, JobIdentity identity, Member::Options options) {
+  auto core = std::make_shared<Core>(loop, std::move(identity), options);
+  core->start();
+  return std::make_unique<CoreHub>(std::move(core));
+}
+
+}  // namespace dlobd::cluster
