@@ -1,6 +1,6 @@
 # What to run, by name; the work is in scripts/. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test fuzz bench bench-peers accept check-gpu format clean
+.PHONY: help setup build demo test fuzz bench bench-peers accept check-gpu mkl format clean
 
 help:        ## this list
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -22,6 +22,8 @@ accept: build ## the accuracy that must hold: 5 seeds a design, median at least 
 	@scripts/accept
 check-gpu:   ## compile and link the GPU path against a CUDA libtorch; run it where a GPU is
 	@scripts/check-gpu
+mkl: setup   ## install oneMKL apart, for --blas mkl, and configure the build for it
+	@scripts/setup-mkl
 format: setup ## clang-format the sources in place
 	@scripts/format
 clean:       ## remove what was built (data, runs and installed packages stay)
