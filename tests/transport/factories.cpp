@@ -1,5 +1,6 @@
 #include "group.h"
 #include "transport/simulated/network.h"
+#include "transport/tcp/endpoint.h"
 
 namespace dlobd::transport {
 
@@ -22,6 +23,38 @@ std::unique_ptr<Group> simulated_group(std::unique_ptr<base::Loop> loop, int wor
   return std::make_unique<Group>(std::move(loops), network, std::move(endpoints));
 }
 
+enum class Loops { one, one_each };
+
+std::unique_ptr<Group> tcp_group(int world_size, Loops kind, tcp::Options options) {
+  options.token = "the job";
+  std::vector<std::unique_ptr<base::Loop>> loops;
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  for (int rank = 0; rank < world_size; ++rank) {
+    if (loops.empty() || kind == Loops::one_each) {
+      loops.push_back(std::make_unique<base::RealLoop>());
+    }
+    auto endpoint = tcp::TcpEndpoint::make(*loops.back(), rank, world_size, options);
+    if (!endpoint) {
+      ADD_FAILURE() << endpoint.error().message;
+      return nullptr;
+    }
+    endpoints.push_back(std::move(*endpoint));
+  }
+  return std::make_unique<Group>(std::move(loops), nullptr, std::move(endpoints));
+}
+
+std::unique_ptr<Group> striped_group(int world_size) {
+  tcp::Options options;
+  options.connections_per_peer = 3;
+  return tcp_group(world_size, Loops::one_each, options);
+}
+
+std::unique_ptr<Group> tcp_group_in_pieces(int world_size) {
+  tcp::Options options;
+  options.piece_bytes = 4096;
+  return tcp_group(world_size, Loops::one, options);
+}
+
 }  // namespace
 
 std::vector<Factory> factories() {
@@ -30,6 +63,10 @@ std::vector<Factory> factories() {
        [](int n) { return simulated_group(std::make_unique<base::VirtualLoop>(), n); }},
       {"simulated_in_real_time",
        [](int n) { return simulated_group(std::make_unique<base::RealLoop>(), n); }},
+      {"tcp_on_one_loop", [](int n) { return tcp_group(n, Loops::one, {}); }},
+      {"tcp_on_a_loop_each", [](int n) { return tcp_group(n, Loops::one_each, {}); }},
+      {"tcp_striped", striped_group},
+      {"tcp_in_pieces", tcp_group_in_pieces},
   };
 }
 

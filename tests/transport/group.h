@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -99,6 +100,10 @@ struct Factory {
   std::string name;
   std::function<std::unique_ptr<Group>(int world_size)> make;
 };
+
+inline void PrintTo(const Factory& factory, std::ostream* out) {
+  *out << factory.name;
+}
 
 std::vector<Factory> factories();
 

@@ -1,0 +1,77 @@
+#include "transport/tcp/interface.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <fstream>
+#include <memory>
+#include <vector>
+
+namespace dlobd::transport::tcp {
+
+namespace {
+
+struct Interface {
+  std::string name;
+  std::string address;
+  bool is_v4;
+};
+
+std::vector<Interface> interfaces() {
+  std::vector<Interface> found;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return found;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
+    char text[INET6_ADDRSTRLEN] = {};
+    if (entry->ifa_addr->sa_family == AF_INET) {
+      const auto* address = reinterpret_cast<const sockaddr_in*>(entry->ifa_addr);
+      ::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text);
+      found.push_back({entry->ifa_name, text, true});
+    } else if (entry->ifa_addr->sa_family == AF_INET6) {
+      const auto* address = reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr);
+      if (IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr)) continue;  // needs a scope to be reached
+      ::inet_ntop(AF_INET6, &address->sin6_addr, text, sizeof text);
+      found.push_back({entry->ifa_name, text, false});
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+base::Result<std::string> interface_address(std::string_view name) {
+  const std::vector<Interface> all = interfaces();
+  std::optional<std::string> other;
+  std::string there;
+  for (const Interface& one : all) {
+    if (one.name == name && one.is_v4) return one.address;
+    if (one.name == name && !other) other = one.address;
+    there += fmt::format("{}{} ({})", there.empty() ? "" : ", ", one.name, one.address);
+  }
+  if (other) return *other;
+  return base::fail(
+      base::ErrorKind::not_found,
+      fmt::format("no network interface of this name has an address: {}; there are: {}", name,
+                  there.empty() ? "none" : there));
+}
+
+std::optional<std::uint64_t> interface_bits_per_second(std::string_view name) {
+  std::ifstream file(fmt::format("/sys/class/net/{}/speed", name));
+  std::int64_t megabits = 0;
+  if (!(file >> megabits) || megabits <= 0) return std::nullopt;
+  return static_cast<std::uint64_t>(megabits) * 1'000'000U;
+}
+
+std::optional<std::string> interface_of_address(std::string_view address) {
+  for (const Interface& one : interfaces()) {
+    if (one.address == address) return one.name;
+  }
+  return std::nullopt;
+}
+
+}  // namespace dlobd::transport::tcp

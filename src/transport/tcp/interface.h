@@ -1,0 +1,22 @@
+// The network interfaces of this host, by name: "lo", "eth0", "ib0" (IP over InfiniBand).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace dlobd::transport::tcp {
+
+// Its address, IPv4 if it has one. not_found lists the interfaces that are there.
+base::Result<std::string> interface_address(std::string_view name);
+
+// What the driver says of the link, where it does (virtual interfaces do not).
+std::optional<std::uint64_t> interface_bits_per_second(std::string_view name);
+
+// The interface that has this address: for records of what was used.
+std::optional<std::string> interface_of_address(std::string_view address);
+
+}  // namespace dlobd::transport::tcp
