@@ -1,5 +1,5 @@
-// Gradients <-> peers: what a rank with a replica does around its forward and backward pass. One file
-// per protocol. The step loop calls, for each step:
+// Gradients <-> peers: what a rank with a replica does around its forward and backward pass. One
+// file per protocol. The step loop calls, for each step:
 //
 //   begin_step(step)         before the forward pass (CaffeOnSpark fetches weights here)
 //   gradient_ready(view)     in backward order, during the backward pass; may start communication

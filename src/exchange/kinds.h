@@ -9,8 +9,8 @@ inline constexpr transport::Kind weights = 0;
 inline constexpr transport::Kind gradients = 1;
 inline constexpr transport::Kind settled_weights = 2;
 inline constexpr transport::Kind settled_momentum = 3;
-inline constexpr transport::Kind reduce = 4;   // allreduce: partial sums
-inline constexpr transport::Kind gather = 5;   // allreduce: finished sums
+inline constexpr transport::Kind reduce = 4;  // allreduce: partial sums
+inline constexpr transport::Kind gather = 5;  // allreduce: finished sums
 
 }  // namespace dlobd::exchange::kind
 

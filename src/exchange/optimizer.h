@@ -22,16 +22,17 @@ struct LearningRate {
 
   Policy policy = Policy::fixed;
   double base = 0.01;
-  double gamma = 0.1;        // step, multistep: factor; inv: gamma
-  double power = 0.75;       // inv
-  std::uint64_t step_size = 1;             // step
-  std::vector<std::uint64_t> boundaries;   // multistep: rising steps
+  double gamma = 0.1;                     // step, multistep: factor; inv: gamma
+  double power = 0.75;                    // inv
+  std::uint64_t step_size = 1;            // step
+  std::vector<std::uint64_t> boundaries;  // multistep: rising steps
 
-  // fixed: base.  step: base * gamma^floor(t/step_size).  multistep: base * gamma^(boundaries <= t).
-  // inv: base * (1 + gamma t)^-power
+  // fixed: base.  step: base * gamma^floor(t/step_size).  multistep: base * gamma^(boundaries <=
+  // t). inv: base * (1 + gamma t)^-power
   [[nodiscard]] double at(std::uint64_t step) const;
 
-  // "fixed" | "step:gamma=0.1,size=1000" | "multistep:gamma=0.1,at=1000/2000" | "inv:gamma=1e-4,power=0.75"
+  // "fixed" | "step:gamma=0.1,size=1000" | "multistep:gamma=0.1,at=1000/2000" |
+  // "inv:gamma=1e-4,power=0.75"
   static base::Result<LearningRate> parse(std::string_view policy, double base);
   [[nodiscard]] std::string text() const;  // parse() reads it back
 };

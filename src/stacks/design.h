@@ -1,5 +1,5 @@
-// A stack as a value: which batch rule, exchange, schedule and optimizer placement it is, and each of
-// its named defects, faithful to the real stack or fixed. docs/stacks.md explains each design.
+// A stack as a value: which batch rule, exchange, schedule and optimizer placement it is, and each
+// of its named defects, faithful to the real stack or fixed. docs/stacks.md explains each design.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "batches/batch_rule.h"
 #include "compute/arena.h"
+#include "exchange/allreduce.h"
 #include "exchange/exchange.h"
 
 namespace dlobd::stacks {
@@ -33,6 +34,9 @@ struct Design {
   BatchRule batch_rule = BatchRule::per_worker;
   std::optional<Behaviour> behaviour;  // allreduce takes none
   std::vector<Defect> defects;
+  exchange::AllReduceOptions all_reduce;  // of the exchange allreduce
+  // false for a stack that has no such defect.
+  [[nodiscard]] bool has_defect(std::string_view defect) const;
   [[nodiscard]] bool faithful(std::string_view defect) const;  // CHECKs that it exists
 };
 
@@ -51,6 +55,10 @@ base::Result<Design> make_design(std::string_view stack, std::optional<std::stri
 // Bytes of one system call on each connection; 0: as many as possible (the defect write_256_bytes).
 std::size_t piece_bytes(const Design& design);
 
+// Is the loss that is shown rank 0's own (the defect loss_local)? Otherwise the step loop averages
+// the losses of all ranks, over the control plane, whenever it shows one.
+bool loss_is_local(const Design& design);
+
 // The protocol of `design` for one rank; registers its regions with the endpoint.
 std::unique_ptr<exchange::Exchange> make_exchange(const Design& design, exchange::Context context);
 
@@ -64,6 +72,9 @@ struct StepTraffic {
 };
 StepTraffic step_traffic(const Design& design, const std::vector<compute::ParameterView>& views,
                          int world_size, int rank);
+
+// The same for one bucket of an all-reduce.
+StepTraffic bucket_traffic(const Design& design, std::size_t elements, int world_size, int rank);
 
 // The design in a page: who owns what, rounds, messages and bytes, defects that are on.
 std::string describe(const Design& design, std::string_view model,

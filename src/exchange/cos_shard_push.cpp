@@ -1,0 +1,227 @@
+// One step of CaffeOnSpark on rank r of N, P parameters of 4 bytes. Rank r owns slice r, the
+// elements [floor(r P / N), floor((r+1) P / N)).
+//
+//   begin_step    WEIGHTS    slice r  ---->  r+1, r+2, ...        N-1 messages of 4P/N bytes
+//                            slices of r+1, r+2, ...  ---->  here N-1 messages of 4P/N bytes
+//                 the replica runs forward and backward: the loss is this rank's own
+//   finish_step   GRADIENTS  all gradients times 1/N
+//                            slice p of them  ---->  owner p      N-1 messages of 4P/N bytes
+//                            N-1 parts of slice r  ---->  scratch; own + (r+1) + (r+2) + ...
+//                 UPDATE     SGD over all P values; only slice r is right, the rest is overwritten
+//                            by the next step's weights
+//
+//   per rank and step: 2(N-1) messages out and in, 8P(N-1)/N bytes out and in (exactly: 4 bytes
+//   times (N-1) |slice r| + P - |slice r|, either way); two rounds; N = 1 sends nothing.
+//
+// There is no barrier: the two receive loops act as one. That is also why one-sided writes never
+// hit memory in use. Write W(t), G(t) for a rank's weight and gradient messages of step t:
+//
+//   scratch   s writes its slot at owner o as G(t+1) after it has received o's W(t+1). o sends that
+//   in
+//             begin_step(t+1), after finish_step(t) has added the slot. So one slot per peer is
+//             enough.
+//   staging   s writes its slice at o as W(t+1) after it has received o's G(t). o sends that in
+//             finish_step(t), and has copied the slice into its arena in begin_step(t).
+//   arena     (weights landing directly) by the same message, o has finished its backward pass over
+//   the
+//             weights of step t. But o may still be in its update, and its evaluation or snapshot
+//             of step t may yet come. So a direct landing is right only if o's update leaves
+//             foreign slices alone (optimizer_full fixed), and if a settled arena already holds the
+//             values that W(t+1) brings (snapshot_ungathered fixed): then the early write changes
+//             no bit. In all other cases weights land in the staging region and are copied by the
+//             weight phase, as the real socket variant copies them out of its receive queues.
+//   settle    s writes after its finish_step(t), so after o's G(t): the argument of staging and
+//   arena.
+//             The next W(t+1) carries the same values as the settled message, so their order does
+//             not matter. Momentum lands at rank 0 only, in slices that rank 0's own update leaves
+//             alone (optimizer_full fixed), and otherwise in staging; the next write there follows
+//             rank 0's next W, so the snapshot is over.
+//   sources   begin_step and finish_step return only when their own writes have been handed over,
+//   so
+//             neither the update nor the next backward pass changes bytes on their way.
+#include "exchange/cos_shard_push.h"
+
+#include <algorithm>
+
+#include "exchange/buffer.h"
+#include "exchange/kinds.h"
+#include "exchange/slices.h"
+
+namespace dlobd::exchange {
+namespace {
+
+using metrics::Phase;
+using transport::Notification;
+using transport::Traffic;
+
+std::vector<int> rotated(int rank, int world_size) {
+  std::vector<int> ranks;
+  for (int i = 1; i < world_size; ++i) ranks.push_back((rank + i) % world_size);
+  return ranks;
+}
+
+std::span<float> part(std::span<float> whole, compute::Range range) {
+  return whole.subspan(range.begin, range.size());
+}
+
+}  // namespace
+
+std::size_t gradient_slot(std::size_t elements, int world_size, int owner, int from) {
+  const auto place = static_cast<std::size_t>(wrap(from - owner - 1, world_size));
+  return place * slice(elements, world_size, owner).size();
+}
+
+CosShardPush::CosShardPush(Context context, CosDefects defects)
+    : context_(context),
+      defects_(defects),
+      rank_(context.endpoint.rank()),
+      world_size_(context.endpoint.world_size()),
+      rotation_(rotated(rank_, world_size_)),
+      own_(slice_of(rank_)),
+      weights_direct_(!defects.optimizer_full && !defects.snapshot_ungathered),
+      momentum_direct_(!defects.optimizer_full),
+      scratch_(make_buffer("scratch", static_cast<std::size_t>(world_size_ - 1) * own_.size(),
+                           context.arena.backing())),
+      weights_(context.endpoint, kind::weights, "a weight slice"),
+      gradients_(context.endpoint, kind::gradients, "a gradient slice"),
+      settled_weights_(context.endpoint, kind::settled_weights, "a settled weight slice"),
+      settled_momentum_(context.endpoint, kind::settled_momentum, "a momentum slice") {
+  if (!weights_direct_ || !momentum_direct_) {
+    staging_ = std::make_unique<compute::ParameterArena>(
+        make_buffer("staging", context.arena.size(), context.arena.backing()));
+  }
+  auto& endpoint = context_.endpoint;
+  endpoint.register_memory(region::parameters, std::as_writable_bytes(context.arena.parameters()));
+  endpoint.register_memory(region::gradients, std::as_writable_bytes(context.arena.gradients()));
+  endpoint.register_memory(region::scratch, std::as_writable_bytes(scratch_.parameters()));
+  endpoint.register_memory(region::momentum,
+                           std::as_writable_bytes(momentum_direct_ ? context.optimizer.momentum()
+                                                                   : staging_->gradients()));
+  if (!weights_direct_) {
+    endpoint.register_memory(region::staging, std::as_writable_bytes(staging_->parameters()));
+  }
+}
+
+compute::Range CosShardPush::slice_of(int rank) const {
+  return slice(context_.arena.size(), world_size_, rank);
+}
+
+void CosShardPush::copy_from_staging(std::span<float> to, std::span<const float> staged,
+                                     compute::Range range) {
+  if (context_.arena.backing() == compute::Backing::phantom) return;
+  const auto from = staged.subspan(range.begin, range.size());
+  std::copy(from.begin(), from.end(), part(to, range).begin());
+}
+
+base::Task<base::Result<void>> CosShardPush::begin_step(std::uint64_t step) {
+  step_ = step;
+  const auto scope = context_.phases.enter(Phase::exchange);
+  auto gathered = co_await gather_weights(false, static_cast<std::uint32_t>(step));
+  co_return gathered;
+}
+
+base::Task<base::Result<void>> CosShardPush::gather_weights(bool settling, std::uint32_t index) {
+  base::TaskGroup sends(context_.endpoint.loop());
+  for (const int peer : rotation()) {
+    transport::Write write(peer, weights_direct_ ? region::parameters : region::staging,
+                           own_.begin * sizeof(float),
+                           std::as_bytes(part(context_.arena.parameters(), own_)),
+                           Notification{settling ? kind::settled_weights : kind::weights, index},
+                           settling ? Traffic::apart : Traffic::data);
+    sends.spawn(context_.endpoint.write(write));
+  }
+  auto received = co_await receive_weights(settling ? settled_weights_ : weights_, index);
+  auto sent = co_await sends.join();
+  DLOBD_CO_CHECK(received);
+  co_return sent;
+}
+
+base::Task<base::Result<void>> CosShardPush::receive_weights(Inbox& inbox, std::uint32_t index) {
+  for (const int peer : rotation()) {
+    const compute::Range theirs = slice_of(peer);
+    auto arrived = co_await inbox.from(peer, index, theirs.size() * sizeof(float));
+    DLOBD_CO_CHECK(arrived);
+    if (!weights_direct_) {
+      copy_from_staging(context_.arena.parameters(), staging_->parameters(), theirs);
+    }
+  }
+  co_return base::Result<void>();
+}
+
+base::Task<base::Result<StepOutcome>> CosShardPush::finish_step() {
+  {
+    const auto scope = context_.phases.enter(Phase::exchange);
+    if (world_size_ > 1) {
+      context_.kernels.scale(context_.arena.gradients(), 1.0F / static_cast<float>(world_size_));
+    }
+    base::TaskGroup sends(context_.endpoint.loop());
+    for (const int peer : rotation()) {
+      const std::size_t slot =
+          gradient_slot(context_.arena.size(), world_size_, peer, rank_) * sizeof(float);
+      transport::Write write(peer, region::scratch, slot,
+                             std::as_bytes(part(context_.arena.gradients(), slice_of(peer))),
+                             Notification{kind::gradients, static_cast<std::uint32_t>(step_)},
+                             Traffic::data);
+      sends.spawn(context_.endpoint.write(write));
+    }
+    auto received = co_await receive_gradients();
+    auto sent = co_await sends.join();
+    DLOBD_CO_CHECK(received);
+    DLOBD_CO_CHECK(sent);
+  }
+  const auto scope = context_.phases.enter(Phase::update);
+  const compute::Range all{0, context_.arena.size()};
+  context_.optimizer.update(step_, defects_.optimizer_full ? all : own_);
+  co_return StepOutcome::parameters_replaced;
+}
+
+base::Task<base::Result<void>> CosShardPush::receive_gradients() {
+  for (const int peer : rotation()) {
+    auto arrived = co_await gradients_.from(peer, static_cast<std::uint32_t>(step_),
+                                            own_.size() * sizeof(float));
+    DLOBD_CO_CHECK(arrived);
+    const std::size_t slot = gradient_slot(context_.arena.size(), world_size_, rank_, peer);
+    context_.kernels.add(part(context_.arena.gradients(), own_),
+                         scratch_.parameters().subspan(slot, own_.size()));
+  }
+  co_return base::Result<void>();
+}
+
+base::Task<base::Result<void>> CosShardPush::settle(Settle what) {
+  const std::uint32_t index = settles_++;
+  if (!defects_.snapshot_ungathered) {
+    auto gathered = co_await gather_weights(true, index);
+    DLOBD_CO_CHECK(gathered);
+  }
+  if (what == Settle::parameters_and_optimizer && !defects_.momentum_own_slice) {
+    auto gathered = co_await gather_momentum(index);
+    DLOBD_CO_CHECK(gathered);
+  }
+  co_return base::Result<void>();
+}
+
+base::Task<base::Result<void>> CosShardPush::gather_momentum(std::uint32_t index) {
+  if (rank_ == 0) {
+    auto received = co_await receive_momentum(index);
+    co_return received;
+  }
+  transport::Write write(0, region::momentum, own_.begin * sizeof(float),
+                         std::as_bytes(part(context_.optimizer.momentum(), own_)),
+                         Notification{kind::settled_momentum, index}, Traffic::apart);
+  auto sent = co_await context_.endpoint.write(write);
+  co_return sent;
+}
+
+base::Task<base::Result<void>> CosShardPush::receive_momentum(std::uint32_t index) {
+  for (const int peer : rotation()) {
+    const compute::Range theirs = slice_of(peer);
+    auto arrived = co_await settled_momentum_.from(peer, index, theirs.size() * sizeof(float));
+    DLOBD_CO_CHECK(arrived);
+    if (!momentum_direct_) {
+      copy_from_staging(context_.optimizer.momentum(), staging_->gradients(), theirs);
+    }
+  }
+  co_return base::Result<void>();
+}
+
+}  // namespace dlobd::exchange

@@ -1,0 +1,69 @@
+// CaffeOnSpark's exchange, the socket variant: every rank owns one slice of the parameters, pushes
+// its slice of the weights to all before the forward pass, and pushes to each owner its part of the
+// gradients after the backward pass. cos_shard_push.cpp opens with the picture.
+//
+// The defects of the original that lie within the exchange are switches; `write_256_bytes` belongs
+// to the transport, `loss_local` to the step loop. Errors: the endpoint's; corrupt_data for a
+// message that is not due. On the loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "exchange/exchange.h"
+#include "exchange/inbox.h"
+
+namespace dlobd::exchange {
+
+// true: as the real stack does it.
+struct CosDefects {
+  bool snapshot_ungathered = true;  // settle() leaves the weights of the other slices stale
+  bool momentum_own_slice = true;   // rank 0 saves its momentum, right in its own slice only
+  bool optimizer_full = true;       // every rank updates all P values, though only P/N count
+};
+
+// Where the messages of rank `from` land on rank `owner`, in elements from the start of the scratch
+// region: one slot per peer, in the order in which the owner adds them.
+std::size_t gradient_slot(std::size_t elements, int world_size, int owner, int from);
+
+class CosShardPush final : public Exchange {
+ public:
+  CosShardPush(Context context, CosDefects defects);
+
+  base::Task<base::Result<void>> begin_step(std::uint64_t step) override;
+  void gradient_ready(std::size_t) override {}  // nothing moves during the backward pass
+  base::Task<base::Result<StepOutcome>> finish_step() override;
+  base::Task<base::Result<void>> settle(Settle what) override;
+
+ private:
+  [[nodiscard]] compute::Range slice_of(int rank) const;
+  // The ranks r+1, r+2, ...: nobody's first message goes to the same receiver.
+  [[nodiscard]] const std::vector<int>& rotation() const { return rotation_; }
+  // Own weights to all, all others' into place; `settling`: apart from the step's traffic.
+  base::Task<base::Result<void>> gather_weights(bool settling, std::uint32_t index);
+  base::Task<base::Result<void>> receive_weights(Inbox& inbox, std::uint32_t index);
+  base::Task<base::Result<void>> receive_gradients();
+  base::Task<base::Result<void>> gather_momentum(std::uint32_t index);
+  base::Task<base::Result<void>> receive_momentum(std::uint32_t index);
+  void copy_from_staging(std::span<float> to, std::span<const float> staged, compute::Range range);
+
+  Context context_;
+  CosDefects defects_;
+  int rank_;
+  int world_size_;
+  std::vector<int> rotation_;
+  compute::Range own_;
+  bool weights_direct_;   // into the arena; otherwise by way of the staging region
+  bool momentum_direct_;  // into rank 0's momentum; likewise
+  compute::ParameterArena scratch_;
+  std::unique_ptr<compute::ParameterArena> staging_;  // its gradients() stage momentum
+  Inbox weights_;
+  Inbox gradients_;
+  Inbox settled_weights_;
+  Inbox settled_momentum_;
+  std::uint64_t step_ = 0;
+  std::uint32_t settles_ = 0;
+};
+
+}  // namespace dlobd::exchange

@@ -1,0 +1,75 @@
+// What the exchanges must arrive at, bit for bit, in plain loops on one thread: no transport, no
+// coroutine, no kernel of ours. An oracle is fed the gradients of every rank, step by step, and
+// holds what each rank must hold. The order of every addition is the protocol's.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compute/arena.h"
+#include "exchange/allreduce.h"
+#include "exchange/cos_shard_push.h"
+#include "exchange/optimizer.h"
+
+namespace dlobd::exchange {
+
+using Values = std::vector<float>;
+
+// Caffe's SGD in one plain loop, over `range`.
+void plain_sgd(const std::vector<compute::ParameterView>& views, const OptimizerSettings& settings,
+               std::uint64_t step, compute::Range range, Values& parameters,
+               const Values& gradients, Values& momentum);
+
+class CosOracle {
+ public:
+  // Every rank starts with `parameters` and no momentum.
+  CosOracle(std::vector<compute::ParameterView> views, const Values& parameters, int world_size,
+            CosDefects defects, OptimizerSettings settings);
+
+  // gradients[r]: of rank r, mean over its own batch.
+  void step(std::uint64_t step, std::vector<Values> gradients);
+  void settle(Settle what);
+  // The weights that rank r computes with in the next step.
+  [[nodiscard]] Values next_weights() const;
+
+  // What rank r's arena and momentum hold now.
+  [[nodiscard]] const Values& parameters(int rank) const;
+  [[nodiscard]] const Values& momentum(int rank) const;
+
+ private:
+  void gather_weights();
+
+  std::vector<compute::ParameterView> views_;
+  int world_size_;
+  CosDefects defects_;
+  OptimizerSettings settings_;
+  std::vector<Values> parameters_;  // by rank
+  std::vector<Values> momentum_;
+};
+
+class AllReduceOracle {
+ public:
+  AllReduceOracle(std::vector<compute::ParameterView> views, const Values& parameters,
+                  int world_size, AllReduceOptions options, OptimizerSettings settings);
+
+  void step(std::uint64_t step, const std::vector<Values>& gradients);
+
+  // The same on every rank.
+  [[nodiscard]] const Values& parameters() const { return parameters_; }
+  [[nodiscard]] const Values& momentum() const { return momentum_; }
+
+  // factor times the sum over all ranks of values[r][range], in the order of either algorithm.
+  static Values ring_sum(const std::vector<Values>& values, compute::Range range, float factor);
+  static Values doubling_sum(const std::vector<Values>& values, compute::Range range, float factor);
+
+ private:
+  std::vector<compute::ParameterView> views_;
+  int world_size_;
+  AllReduceOptions options_;
+  OptimizerSettings settings_;
+  Values parameters_;
+  Values momentum_;
+};
+
+}  // namespace dlobd::exchange

@@ -1,0 +1,291 @@
+#include "exchange/group.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/random.h"
+
+namespace dlobd::exchange::testing {
+
+namespace {
+
+// Words that keep the streams of random numbers apart.
+constexpr std::uint64_t kParameters = 1;
+constexpr std::uint64_t kGradients = 2;
+constexpr std::uint64_t kDelays = 3;
+
+float value(base::Random& random) {
+  return random.unit() - 0.5F;
+}
+
+}  // namespace
+
+std::vector<compute::ParameterSpec> uneven_parameters(std::size_t elements) {
+  std::vector<compute::ParameterSpec> specs;
+  std::size_t size = 1;
+  while (elements > 0) {
+    size = std::min(size, elements);
+    compute::ParameterSpec spec;
+    spec.name = "view" + std::to_string(specs.size());
+    spec.shape = {static_cast<std::int64_t>(size)};
+    if (specs.size() % 2 == 1) {
+      spec.lr_multiplier = 2;
+      spec.decay_multiplier = 0;
+    }
+    specs.push_back(spec);
+    elements -= size;
+    size = size * 2 + 1;
+  }
+  return specs;
+}
+
+Values initial_parameters(std::size_t elements, std::uint64_t seed) {
+  base::Random random = base::Random::of({kParameters, seed});
+  Values values(elements);
+  for (float& each : values) each = value(random);
+  return values;
+}
+
+void fill_gradients(std::span<float> gradients, std::uint64_t seed, int rank, std::uint64_t step,
+                    std::size_t first_element) {
+  base::Random random =
+      base::Random::of({kGradients, seed, static_cast<std::uint64_t>(rank), step, first_element});
+  for (float& each : gradients) each = value(random);
+}
+
+Member::Member(const GroupOptions& options, std::unique_ptr<transport::Endpoint> endpoint)
+    : options_(options),
+      endpoint_(std::move(endpoint)),
+      arena_(options.parameters, 0, options.backing),
+      kernels_(options.backing == compute::Backing::memory ? compute::cpu_kernels()
+                                                           : compute::counted_kernels()),
+      optimizer_(options.optimizer, arena_, kernels_),
+      phases_(endpoint_->loop()) {
+  if (options.backing == compute::Backing::memory) {
+    const Values start = initial_parameters(arena_.size(), options.seed);
+    std::copy(start.begin(), start.end(), arena_.parameters().begin());
+  }
+  exchange_ = stacks::make_exchange(options.design,
+                                    Context{*endpoint_, arena_, optimizer_, kernels_, phases_});
+}
+
+Held Member::held() {
+  Held now;
+  if (options_.backing == compute::Backing::phantom) return now;
+  now.parameters.assign(arena_.parameters().begin(), arena_.parameters().end());
+  now.momentum.assign(optimizer_.momentum().begin(), optimizer_.momentum().end());
+  return now;
+}
+
+base::Task<base::Result<void>> Member::run(const std::vector<std::vector<std::byte>>& descriptors) {
+  auto connected = co_await endpoint_->connect(descriptors);
+  DLOBD_CO_CHECK(connected);
+  for (std::uint64_t i = 0; i < options_.steps; ++i) {
+    auto done = co_await step(i);
+    DLOBD_CO_CHECK(done);
+    ++steps_done;
+    const auto settle = options_.settle_after.find(i);
+    if (settle == options_.settle_after.end()) continue;
+    auto settled_now = co_await exchange_->settle(settle->second);
+    DLOBD_CO_CHECK(settled_now);
+    settled.emplace(i, held());
+  }
+  auto shut = co_await endpoint_->shutdown();
+  co_return shut;
+}
+
+base::Task<base::Result<void>> Member::step(std::uint64_t step) {
+  phases_.begin_step();
+  auto begun = co_await exchange_->begin_step(step);
+  DLOBD_CO_CHECK(begun);
+  computed_with.push_back(held().parameters);
+  co_await compute(step);
+  if (held().parameters != computed_with.back()) disturbed = step;
+  auto outcome = co_await exchange_->finish_step();
+  DLOBD_CO_CHECK(outcome);
+  if (*outcome == StepOutcome::gradients_averaged) {
+    optimizer_.update(step, compute::Range{0, arena_.size()});
+  }
+  phases.push_back(phases_.end_step());
+  co_return base::Result<void>();
+}
+
+base::Task<void> Member::compute(std::uint64_t step) {
+  base::Random delays = base::Random::of(
+      {kDelays, options_.seed, static_cast<std::uint64_t>(endpoint_->rank()), step});
+  const auto scope = phases_.enter(metrics::Phase::compute);
+  for (std::size_t view = arena_.views().size(); view-- > 0;) {
+    if (options_.compute > base::Duration::zero()) {
+      const auto most = static_cast<std::uint64_t>(options_.compute.count());
+      const base::Duration delay(static_cast<std::int64_t>(delays.below(most)));
+      co_await endpoint_->loop().sleep_for(delay);
+    } else {
+      co_await endpoint_->loop().yield();
+    }
+    const compute::ParameterView& each = arena_.views()[view];
+    if (options_.backing == compute::Backing::memory) {
+      fill_gradients(arena_.gradients().subspan(each.offset, each.size), options_.seed,
+                     endpoint_->rank(), step, each.offset);
+    }
+    exchange_->gradient_ready(view);
+  }
+}
+
+Group::Group(base::Loop& loop, GroupOptions options,
+             std::vector<std::unique_ptr<transport::Endpoint>> endpoints)
+    : loop_(loop), options_(std::move(options)) {
+  for (auto& endpoint : endpoints) {
+    members_.push_back(std::make_unique<Member>(options_, std::move(endpoint)));
+    auto descriptor = members_.back()->endpoint().descriptor();
+    CHECK(descriptor.has_value(), "{}", descriptor.error().message);
+    descriptors_.push_back(*descriptor);
+  }
+}
+
+void Group::run() {
+  running_ = static_cast<int>(members_.size());
+  for (auto& member : members_) loop_.spawn(run_one(*member));
+  loop_.run();
+}
+
+base::Task<void> Group::run_one(Member& member) {
+  auto result = co_await member.run(descriptors_);
+  member.ended = result;
+  if (--running_ == 0 && !loop_.is_virtual()) loop_.stop();
+}
+
+namespace {
+
+std::vector<Values> all_gradients(const GroupOptions& options,
+                                  const std::vector<compute::ParameterView>& views,
+                                  std::size_t elements, std::uint64_t step) {
+  std::vector<Values> gradients;
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    gradients.emplace_back(elements);
+    for (const compute::ParameterView& view : views) {
+      fill_gradients(std::span<float>(gradients.back()).subspan(view.offset, view.size),
+                     options.seed, rank, step, view.offset);
+    }
+  }
+  return gradients;
+}
+
+void expect_cos_oracle(Group& group) {
+  const GroupOptions& options = group.options();
+  const std::size_t elements = group.rank(0).arena().size();
+  CosOracle oracle(group.views(), initial_parameters(elements, options.seed), options.world_size,
+                   defects_of(options.design), options.optimizer);
+  for (std::uint64_t step = 0; step < options.steps; ++step) {
+    const Values weights = oracle.next_weights();
+    for (int rank = 0; rank < options.world_size; ++rank) {
+      ASSERT_EQ(group.rank(rank).computed_with.at(step), weights)
+          << "rank " << rank << " step " << step;
+    }
+    oracle.step(step, all_gradients(options, group.views(), elements, step));
+    const auto settle = options.settle_after.find(step);
+    if (settle == options.settle_after.end()) continue;
+    oracle.settle(settle->second);
+    for (int rank = 0; rank < options.world_size; ++rank) {
+      const Held& held = group.rank(rank).settled.at(step);
+      ASSERT_EQ(held.parameters, oracle.parameters(rank)) << "rank " << rank << " step " << step;
+      ASSERT_EQ(held.momentum, oracle.momentum(rank)) << "rank " << rank << " step " << step;
+    }
+  }
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    ASSERT_EQ(group.rank(rank).held().parameters, oracle.parameters(rank)) << "rank " << rank;
+    ASSERT_EQ(group.rank(rank).held().momentum, oracle.momentum(rank)) << "rank " << rank;
+  }
+}
+
+void expect_allreduce_oracle(Group& group) {
+  const GroupOptions& options = group.options();
+  const std::size_t elements = group.rank(0).arena().size();
+  AllReduceOracle oracle(group.views(), initial_parameters(elements, options.seed),
+                         options.world_size, options.design.all_reduce, options.optimizer);
+  for (std::uint64_t step = 0; step < options.steps; ++step) {
+    for (int rank = 0; rank < options.world_size; ++rank) {
+      ASSERT_EQ(group.rank(rank).computed_with.at(step), oracle.parameters())
+          << "rank " << rank << " step " << step;
+    }
+    oracle.step(step, all_gradients(options, group.views(), elements, step));
+  }
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    ASSERT_EQ(group.rank(rank).held().parameters, oracle.parameters()) << "rank " << rank;
+    ASSERT_EQ(group.rank(rank).held().momentum, oracle.momentum()) << "rank " << rank;
+  }
+}
+
+}  // namespace
+
+void expect_oracle(Group& group) {
+  for (int rank = 0; rank < group.options().world_size; ++rank) {
+    const auto& ended = group.rank(rank).ended;
+    ASSERT_TRUE(ended.has_value()) << "rank " << rank << " hangs";
+    ASSERT_TRUE(ended->has_value()) << "rank " << rank << ": " << ended->error().message;
+    ASSERT_FALSE(group.rank(rank).disturbed.has_value()) << "rank " << rank;
+  }
+  if (group.options().design.stack == stacks::Stack::caffeonspark) {
+    expect_cos_oracle(group);
+  } else {
+    expect_allreduce_oracle(group);
+  }
+}
+
+void expect_closed_form(Group& group) {
+  const GroupOptions& options = group.options();
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    const stacks::StepTraffic due =
+        stacks::step_traffic(options.design, group.views(), options.world_size, rank);
+    const transport::Counters& counted = group.rank(rank).endpoint().counters();
+    const auto& sent = counted.sent_of(transport::Traffic::data);
+    const auto& received = counted.received_of(transport::Traffic::data);
+    ASSERT_EQ(sent.messages, due.messages_sent * options.steps) << "rank " << rank;
+    ASSERT_EQ(sent.bytes, due.bytes_sent * options.steps) << "rank " << rank;
+    ASSERT_EQ(received.messages, due.messages_received * options.steps) << "rank " << rank;
+    ASSERT_EQ(received.bytes, due.bytes_received * options.steps) << "rank " << rank;
+  }
+}
+
+CosDefects defects_of(const stacks::Design& design) {
+  CosDefects defects;
+  defects.snapshot_ungathered = design.faithful("snapshot_ungathered");
+  defects.momentum_own_slice = design.faithful("momentum_own_slice");
+  defects.optimizer_full = design.faithful("optimizer_full");
+  return defects;
+}
+
+stacks::Design design_of(const std::string& stack, const std::string& behaviour,
+                         const std::map<std::string, std::string>& defects) {
+  std::optional<std::string> given;
+  if (!behaviour.empty()) given = behaviour;
+  auto design = stacks::make_design(stack, given, defects);
+  CHECK(design.has_value(), "{}", design.error().message);
+  return *design;
+}
+
+transport::simulated::LinkModel jittery_link() {
+  transport::simulated::LinkModel model;
+  model.latency = std::chrono::microseconds(5);
+  model.bandwidth_bytes_per_second = 100'000'000;
+  model.send_per_message = std::chrono::microseconds(1);
+  model.receive_per_message = std::chrono::microseconds(1);
+  model.jitter = std::chrono::microseconds(50);
+  return model;
+}
+
+std::vector<std::unique_ptr<transport::Endpoint>> endpoints_of(
+    transport::simulated::Network& network, int world_size) {
+  std::vector<std::unique_ptr<transport::Endpoint>> endpoints;
+  for (int rank = 0; rank < world_size; ++rank) endpoints.push_back(network.endpoint(rank));
+  return endpoints;
+}
+
+std::vector<std::unique_ptr<transport::Endpoint>> simulated_endpoints(
+    base::Loop& loop, int world_size, std::uint64_t seed, transport::simulated::Payload payload) {
+  transport::simulated::Network network(loop, jittery_link(), world_size, seed, payload);
+  return endpoints_of(network, world_size);
+}
+
+}  // namespace dlobd::exchange::testing

@@ -1,0 +1,128 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "exchange/group.h"
+#include "stacks/design.h"
+
+namespace dlobd::stacks {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string refusal(std::string_view stack, std::optional<std::string> behaviour = std::nullopt,
+                    const std::map<std::string, std::string>& defects = {}) {
+  auto design = make_design(stack, std::move(behaviour), defects);
+  return design ? "accepted" : design.error().message;
+}
+
+// Caffe's LeNet.
+std::vector<compute::ParameterView> lenet() {
+  std::vector<compute::ParameterSpec> specs;
+  const auto layer = [&specs](const std::string& name, std::vector<std::int64_t> shape,
+                              std::int64_t outputs) {
+    compute::ParameterSpec weight;
+    weight.name = name + ".weight";
+    weight.shape = std::move(shape);
+    compute::ParameterSpec bias;
+    bias.name = name + ".bias";
+    bias.shape = {outputs};
+    specs.push_back(weight);
+    specs.push_back(bias);
+  };
+  layer("conv1", {20, 1, 5, 5}, 20);
+  layer("conv2", {50, 20, 5, 5}, 50);
+  layer("ip1", {500, 800}, 500);
+  layer("ip2", {10, 500}, 10);
+  return compute::ParameterArena(specs).views();
+}
+
+TEST(Design, CaffeOnSparkIsFaithfulUnlessToldOtherwise) {
+  auto design = make_design("caffeonspark", std::nullopt, {});
+  ASSERT_TRUE(design.has_value());
+  EXPECT_EQ(design->exchange, "cos_shard_push");
+  EXPECT_EQ(design->batch_rule, BatchRule::per_device);
+  EXPECT_EQ(design->defects.size(), 5U);
+  for (const Defect& defect : design->defects) EXPECT_TRUE(design->faithful(defect.name));
+  EXPECT_EQ(piece_bytes(*design), 256U);
+  EXPECT_TRUE(loss_is_local(*design));
+}
+
+TEST(Design, BehaviourSetsAllDefectsAndADefectOverridesIt) {
+  auto design = make_design("caffeonspark", "fixed", {{"optimizer_full", "faithful"}});
+  ASSERT_TRUE(design.has_value());
+  EXPECT_EQ(design->behaviour, Behaviour::fixed);
+  EXPECT_TRUE(design->faithful("optimizer_full"));
+  EXPECT_FALSE(design->faithful("snapshot_ungathered"));
+  EXPECT_EQ(piece_bytes(*design), 0U);
+  EXPECT_FALSE(loss_is_local(*design));
+}
+
+TEST(Design, RefusesWhatItDoesNotKnowAndNamesTheNearest) {
+  EXPECT_THAT(refusal("cafeonspark"), HasSubstr("unknown stack, did you mean caffeonspark?"));
+  EXPECT_THAT(refusal("allreduce", "faithful"), HasSubstr("takes no behaviour"));
+  EXPECT_THAT(refusal("allreduce", std::nullopt, {{"optimizer_full", "fixed"}}),
+              HasSubstr("the stack allreduce has no defects"));
+  EXPECT_THAT(refusal("caffeonspark", "faithfull"), HasSubstr("did you mean faithful?"));
+  EXPECT_THAT(refusal("caffeonspark", std::nullopt, {{"optimiser_full", "fixed"}}),
+              HasSubstr("did you mean optimizer_full?"));
+  EXPECT_THAT(refusal("caffeonspark", std::nullopt, {{"optimizer_full", "fixe"}}),
+              HasSubstr("did you mean fixed?"));
+}
+
+TEST(Design, OfferedNamesAreAccepted) {
+  for (const std::string& name : stack_names()) EXPECT_EQ(refusal(name), "accepted");
+}
+
+// The published figures for LeNet on 2, 4 and 8 ranks: 1.72, 2.59 and 3.02 MB out of each rank.
+TEST(Counts, LeNetMovesWhatTheFormulaSays) {
+  const Design cos = exchange::testing::design_of("caffeonspark");
+  for (const auto& [ranks, bytes] : {std::pair{2, 1'724'320U}, {4, 2'586'480U}, {8, 3'017'560U}}) {
+    const StepTraffic traffic = step_traffic(cos, lenet(), ranks, 0);
+    EXPECT_EQ(traffic.bytes_sent, bytes);
+    EXPECT_EQ(traffic.messages_sent, 2U * static_cast<unsigned>(ranks - 1));
+  }
+}
+
+TEST(Counts, WhatIsSentIsReceived) {
+  const std::vector<std::string> stacks = stack_names();
+  for (const std::string& stack : stacks) {
+    for (int ranks = 1; ranks <= 9; ++ranks) {
+      StepTraffic sum;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const StepTraffic each =
+            step_traffic(exchange::testing::design_of(stack), lenet(), ranks, rank);
+        sum.messages_sent += each.messages_sent;
+        sum.messages_received += each.messages_received;
+        sum.bytes_sent += each.bytes_sent;
+        sum.bytes_received += each.bytes_received;
+      }
+      EXPECT_EQ(sum.messages_sent, sum.messages_received);
+      EXPECT_EQ(sum.bytes_sent, sum.bytes_received);
+      if (stack == "caffeonspark") {
+        EXPECT_EQ(sum.bytes_sent, 8U * 431'080U * static_cast<unsigned>(ranks - 1));
+      }
+    }
+  }
+}
+
+TEST(Describe, FitsThePageAndSaysWhatMatters) {
+  for (const std::string& stack : stack_names()) {
+    for (const int ranks : {1, 2, 4, 40}) {
+      const std::string page =
+          describe(exchange::testing::design_of(stack), "lenet", lenet(), ranks);
+      std::istringstream lines(page);
+      for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
+      EXPECT_THAT(page, HasSubstr("lenet: 431,080 parameters"));
+      EXPECT_THAT(page, HasSubstr("Who owns what"));
+    }
+  }
+  const Design fixed = exchange::testing::design_of("caffeonspark", "fixed");
+  EXPECT_THAT(describe(fixed, "lenet", lenet(), 4), HasSubstr("off; on: messages are written"));
+  const Design faithful = exchange::testing::design_of("caffeonspark");
+  EXPECT_THAT(describe(faithful, "lenet", lenet(), 4), HasSubstr("2,586,480"));
+}
+
+}  // namespace
+}  // namespace dlobd::stacks

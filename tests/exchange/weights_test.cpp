@@ -1,0 +1,142 @@
+// Every design against its serial oracle, bit for bit, and against its closed form, in virtual
+// time.
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "exchange/designs.h"
+#include "exchange/group.h"
+
+namespace dlobd::exchange::testing {
+namespace {
+
+class Protocol : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(Protocol, EqualsItsOracleAndItsClosedForm) {
+  const NamedDesign named = all_designs().at(GetParam());
+  for (const int world_size : {1, 2, 3, 4, 5, 8}) {
+    for (const std::size_t elements : {std::size_t{3}, std::size_t{37}, std::size_t{301}}) {
+      base::VirtualLoop loop;
+      Group group(loop, group_options(named.design, world_size, elements, 11),
+                  simulated_endpoints(loop, world_size, 12));
+      group.run();
+      SCOPED_TRACE(::testing::Message()
+                   << named.name << ", N = " << world_size << ", P = " << elements);
+      expect_oracle(group);
+      expect_closed_form(group);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// 2,000 interleavings: each seed is another network, another pace of computing, other gradients.
+TEST_P(Protocol, EqualsItsOracleWhateverTheInterleaving) {
+  constexpr std::uint64_t kSeeds = 200;
+  const NamedDesign named = all_designs().at(GetParam());
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    base::Random random = base::Random::of({seed, GetParam()});
+    const int world_size = 2 + static_cast<int>(random.below(7));
+    const std::size_t elements = 1 + random.below(80);
+    GroupOptions options = group_options(named.design, world_size, elements, seed);
+    options.compute = base::Duration(static_cast<std::int64_t>(1 + random.below(100'000)));
+    base::VirtualLoop loop;
+    Group group(loop, options, simulated_endpoints(loop, world_size, seed));
+    group.run();
+    SCOPED_TRACE(::testing::Message() << named.name << ", seed " << seed << ", N = " << world_size
+                                      << ", P = " << elements);
+    expect_oracle(group);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(Protocol, IsTheSameRunForTheSameSeed) {
+  const NamedDesign named = all_designs().at(GetParam());
+  std::vector<base::Time> ends;
+  for (int i = 0; i < 2; ++i) {
+    base::VirtualLoop loop;
+    Group group(loop, group_options(named.design, 5, 301, 3), simulated_endpoints(loop, 5, 4));
+    group.run();
+    ends.push_back(loop.now());
+  }
+  EXPECT_EQ(ends[0], ends[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Designs, Protocol, ::testing::Range<std::size_t>(0, all_designs().size()),
+                         [](const auto& each) { return all_designs().at(each.param).name; });
+
+// What settling moves is no part of a step.
+TEST(Settle, IsCountedApart) {
+  const auto apart = [](const stacks::Design& design, int rank) {
+    GroupOptions options = group_options(design, 4, 37, 1);
+    options.settle_after = {{1, Settle::parameters_and_optimizer}};
+    base::VirtualLoop loop;
+    Group group(loop, options, simulated_endpoints(loop, 4, 1));
+    group.run();
+    return group.rank(rank).endpoint().counters().sent_of(transport::Traffic::apart);
+  };
+  // Slices of 9, 9, 9 and 10 elements: weights to three peers, momentum to rank 0.
+  EXPECT_EQ(apart(cos_design(true, true, true), 1), (transport::Count{0, 0}));
+  EXPECT_EQ(apart(cos_design(false, false, false), 0), (transport::Count{3, 3 * 9 * 4}));
+  EXPECT_EQ(apart(cos_design(false, false, false), 3), (transport::Count{4, 4 * 10 * 4}));
+  EXPECT_EQ(apart(cos_design(true, false, true), 3), (transport::Count{1, 10 * 4}));
+  EXPECT_EQ(apart(allreduce_design(Algorithm::automatic, 64), 1), (transport::Count{0, 0}));
+}
+
+// The defects are real: faithful, rank 0 holds stale weights and foreign momentum when it saves.
+TEST(Settle, FaithfulSnapshotIsWholeInRankZerosSliceOnly) {
+  const auto saved = [](const stacks::Design& design) {
+    base::VirtualLoop loop;
+    Group group(loop, group_options(design, 4, 37, 1), simulated_endpoints(loop, 4, 1));
+    group.run();
+    return group.rank(0).settled.at(1);
+  };
+  const Held faithful = saved(cos_design(true, true, true));
+  const Held fixed = saved(cos_design(false, false, false));
+  for (std::size_t i = 0; i < 37; ++i) {
+    EXPECT_EQ(faithful.parameters[i] == fixed.parameters[i], i < 9) << i;
+    EXPECT_EQ(faithful.momentum[i] == fixed.momentum[i], i < 9) << i;
+  }
+}
+
+// One rank sees every step through: overlap is counted apart, phases add up.
+TEST(Phases, AddUpToTheStepAndOverlapIsApart) {
+  GroupOptions options = group_options(allreduce_design(Algorithm::ring, 64), 3, 301, 1);
+  base::VirtualLoop loop;
+  Group group(loop, options, simulated_endpoints(loop, 3, 1));
+  group.run();
+  for (int rank = 0; rank < 3; ++rank) {
+    ASSERT_EQ(group.rank(rank).phases.size(), options.steps);
+    for (const auto& step : group.rank(rank).phases) {
+      base::Duration sum = step.unattributed;
+      for (const base::Duration phase : step.phases) sum += phase;
+      EXPECT_EQ(sum, step.wall);
+      EXPECT_EQ(step.unattributed, base::Duration::zero());
+      EXPECT_GT(step.communication, base::Duration::zero());
+      EXPECT_LE(step.communication, step.of(metrics::Phase::compute));
+      EXPECT_GT(step.of(metrics::Phase::exchange), base::Duration::zero());
+    }
+  }
+}
+
+// Simulations at scale move no payload and hold no memory: the same messages, the same time.
+TEST(Phantom, CountsTheSameWithoutMemory) {
+  for (const NamedDesign& named : all_designs()) {
+    std::vector<base::Time> ends;
+    for (const auto backing : {compute::Backing::memory, compute::Backing::phantom}) {
+      GroupOptions options = group_options(named.design, 5, 301, 3);
+      options.backing = backing;
+      base::VirtualLoop loop;
+      Group group(loop, options,
+                  simulated_endpoints(loop, 5, 4,
+                                      backing == compute::Backing::memory
+                                          ? transport::simulated::Payload::moved
+                                          : transport::simulated::Payload::counted));
+      group.run();
+      expect_closed_form(group);
+      ends.push_back(loop.now());
+    }
+    EXPECT_EQ(ends[0], ends[1]) << named.name;
+  }
+}
+
+}  // namespace
+}  // namespace dlobd::exchange::testing
