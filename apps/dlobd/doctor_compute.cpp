@@ -1,0 +1,146 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
+#include "compute/blas.h"
+#include "compute/plugin.h"
+#include "doctor_checks.h"
+#include "doctor_child.h"
+
+namespace dlobd::app {
+namespace {
+
+using nlohmann::json;
+
+// Loading libtorch from a cold disk takes its time; each BLAS kernel is tried in a child of its
+// own.
+constexpr base::Duration kPatience = std::chrono::seconds(60);
+
+// What load_torch() reports, as JSON, or {"error": ...}: the child's answer.
+std::string torch_in_child(const std::string& preset_kernel) {
+  compute::PluginOptions options;
+  options.folder = compute::program_folder();
+  options.processor.kind = compute::Processor::Kind::cpu;
+  options.blas.preset_kernel = preset_kernel;
+  const auto plugin = compute::load_torch(options);
+  if (!plugin) return json({{"error", plugin.error().message}}).dump();
+  const compute::TorchReport& report = plugin->report;
+  const json out = {{"libtorch", report.libtorch},
+                    {"onednn", report.onednn},
+                    {"cuda", report.cuda},
+                    {"cudnn", report.cudnn},
+                    {"gpu", report.gpu},
+                    {"gpus", report.gpus},
+                    {"blas", report.blas.library},
+                    {"blas_path", report.blas.path},
+                    {"blas_kernel", report.blas.kernel},
+                    {"blas_expected_kernel", report.blas.expected_kernel},
+                    {"blas_chosen_because", report.blas.chosen_because},
+                    {"blas_product_checked", report.blas.product_checked}};
+  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+json query_torch(const Variables& variables) {
+  const std::string preset_kernel = variables("OPENBLAS_CORETYPE").value_or("");
+  const auto answer = in_child([&] { return torch_in_child(preset_kernel); }, kPatience);
+  if (!answer) return {{"error", "loading it failed: " + answer.error().message}};
+  json parsed = json::parse(*answer, nullptr, false);
+  if (!parsed.is_object()) return {{"error", "loading it gave no answer"}};
+  return parsed;
+}
+
+std::string word(const json& report, const char* key) {
+  return report.value(key, std::string());
+}
+
+Capability library(const std::string& name, const std::string& version, const std::string& why_none,
+                   const std::string& remedy) {
+  Capability one;
+  one.name = name;
+  one.details["version"] = version.empty() ? json() : json(version);
+  if (version.empty()) {
+    one.finding = Finding::missing;
+    one.found = why_none;
+    one.remedy = remedy;
+  } else {
+    one.found = version;
+  }
+  return one;
+}
+
+// The BLAS in use, its kernel held against what the CPU can do.
+Capability blas_in_use(const json& report) {
+  Capability one = library("blas", word(report, "blas"), "none is loaded: libtorch is not",
+                           "apt install libopenblas0-pthread");
+  if (one.finding == Finding::missing) return one;
+  const std::string kernel = word(report, "blas_kernel");
+  const std::string expected = word(report, "blas_expected_kernel");
+  if (!kernel.empty()) one.found += fmt::format(", kernel {}", kernel);
+  if (report.value("blas_product_checked", false)) one.found += ", product checked";
+  if (const std::string why = word(report, "blas_chosen_because"); !why.empty()) {
+    one.found += fmt::format(" ({})", why);
+  }
+  const auto lower = [](std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    return text;
+  };
+  if (!expected.empty() && lower(kernel) != lower(expected)) {
+    one.finding = Finding::note;
+    one.remedy = fmt::format(
+        "this CPU can run {}: unset OPENBLAS_CORETYPE, or install a newer OpenBLAS", expected);
+  }
+  one.details = report;
+  return one;
+}
+
+Capability blas_installed(compute::Blas blas, const std::string& remedy) {
+  const auto path = compute::find_blas(blas, "");
+  Capability one;
+  one.name = "blas " + compute::text(blas);
+  if (!path) {
+    one.finding = Finding::missing;
+    one.found = path.error().message;
+    one.remedy = remedy;
+    return one;
+  }
+  one.found = *path;
+  one.details["path"] = *path;
+  return one;
+}
+
+}  // namespace
+
+std::vector<Capability> check_compute(const Variables& variables) {
+  const json report = query_torch(variables);
+  const bool loaded = !report.contains("error");
+  const std::string error = word(report, "error");
+  const auto absent = [&](const char* text) { return loaded ? std::string(text) : error; };
+  std::vector<Capability> all;
+  all.push_back(
+      library("libtorch", word(report, "libtorch"), error,
+              "apt install libtorch-dev and build anew, or build with another libtorch by "
+              "CMAKE_PREFIX_PATH"));
+  all.push_back(library("onednn", word(report, "onednn"),
+                        absent("this libtorch is built without oneDNN"),
+                        "another libtorch by CMAKE_PREFIX_PATH (PyPI's torch has oneDNN)"));
+  const std::string cuda = word(report, "cuda");
+  Capability gpu = library("cuda", cuda.empty() ? "" : cuda + " in libtorch (unverified on a GPU)",
+                           absent("this libtorch is built without CUDA"),
+                           "a CUDA build of libtorch by CMAKE_PREFIX_PATH (PyPI's torch is one)");
+  gpu.details["gpus"] = report.value("gpus", 0);
+  all.push_back(std::move(gpu));
+  all.push_back(library("cudnn", word(report, "cudnn"),
+                        absent("this libtorch is built without cuDNN"),
+                        "a CUDA build of libtorch by CMAKE_PREFIX_PATH (PyPI's torch is one)"));
+  all.push_back(blas_in_use(report));
+  all.push_back(blas_installed(compute::Blas::openblas, "apt install libopenblas0-pthread"));
+  all.push_back(blas_installed(compute::Blas::reference, "apt install libblas3"));
+  all.push_back(
+      blas_installed(compute::Blas::mkl, "pip install mkl, and configure with DLOBD_MKL_FOLDER"));
+  return all;
+}
+
+}  // namespace dlobd::app
