@@ -1,20 +1,27 @@
-// Small text files of the kernel (/proc, /sys), read whole.
+// Text files, those of the kernel (/proc, /sys) among them, read whole.
 #pragma once
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <array>
+#include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace dlobd::metrics {
 
+// Nothing if it cannot be opened or read: files of /sys may be there and refuse to be read.
 inline std::optional<std::string> read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"),
+                                                             &std::fclose);
   if (!file) return std::nullopt;
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) return std::nullopt;
+  std::string text;
+  std::array<char, 1 << 16> buffer;
+  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
+    text.append(buffer.data(), got);
+  }
+  if (std::ferror(file.get()) != 0) return std::nullopt;
   return text;
 }
 

@@ -1,7 +1,7 @@
-// Where the time of a step goes. Phases are exclusive: entering one suspends the one around it, so the
-// phases of a step and what is left over ("unattributed") add up to its wall time exactly.
-// Communication that runs beside the step (overlapped) is kept apart: the time during which at least
-// one transfer was open.
+// Where the time of a step goes. Phases are exclusive: entering one suspends the one around it, so
+// the phases of a step and what is left over ("unattributed") add up to its wall time exactly.
+// Communication that runs beside the step (overlapped) is kept apart: the time during which at
+// least one transfer was open.
 //
 //   auto scope = phases.enter(Phase::exchange);   // until the scope ends
 //
@@ -25,7 +25,8 @@ class Phases {
 
   class Scope {
    public:
-    Scope(Phases& phases, Phase phase) : phases_(phases), outer_(phases.switch_to(static_cast<int>(phase))) {}
+    Scope(Phases& phases, Phase phase)
+        : phases_(phases), outer_(phases.switch_to(static_cast<int>(phase))) {}
     ~Scope() { phases_.switch_to(outer_); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;

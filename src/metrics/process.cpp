@@ -6,9 +6,10 @@
 
 #include <chrono>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <sstream>
+#include <string>
+
+#include "metrics/files.h"
 
 namespace dlobd::metrics {
 namespace {
@@ -30,8 +31,7 @@ std::uint64_t peak_rss_bytes() {
 }
 
 std::int64_t process_started_unix_ns() {
-  std::ifstream file("/proc/self/stat");
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = read_text("/proc/self/stat").value_or("");
   // The second field is the program's name in brackets, and may hold anything.
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return 0;

@@ -42,8 +42,8 @@ using Blob = std::vector<std::byte>;
 Blob encode(const Report& report);
 base::Result<Report> decode(std::span<const std::byte> blob);
 
-// Gathers the steps of a rank and ships them together: as soon as they span 250 ms of training, or are
-// 256. Everything else goes at once, after the steps before it.
+// Gathers the steps of a rank and ships them together: as soon as they span 250 ms of training, or
+// are 256. Everything else goes at once, after the steps before it.
 class Reporter {
  public:
   using Ship = std::function<void(Blob)>;
