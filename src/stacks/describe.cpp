@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kMostRows = 16;
 constexpr std::size_t kColumns = 100;
+constexpr double kMiB = 1 << 20;
 
 std::string grouped(std::uint64_t number) {
   std::string digits = std::to_string(number);
@@ -21,7 +22,6 @@ std::string grouped(std::uint64_t number) {
 }
 
 std::string size_text(std::uint64_t bytes) {
-  constexpr double kMiB = 1 << 20;
   return fmt::format("{:.2f} MiB ({} bytes)", static_cast<double>(bytes) / kMiB, grouped(bytes));
 }
 
@@ -110,9 +110,14 @@ void traffic(Page& page, const Design& design, const Views& views, int world_siz
   more_rows(page, world_size);
   page.line(fmt::format("  All ranks together: {} messages, {}.", grouped(all.messages_sent),
                         size_text(all.bytes_sent)));
+  page.paragraph("  ",
+                 design.stack == Stack::caffeonspark
+                     ? "In N ranks and P parameters: 2(N-1) messages, 8P(N-1)/N bytes out and in."
+                     : "In N ranks and n elements of a bucket: ring 2(N-1) chunks in segments, "
+                       "8n(N-1)/N bytes; doubling log2 N messages, 4n log2 N bytes.");
 }
 
-void cos_steps(Page& page, int world_size) {
+void cos_steps(Page& page, const Design& design, int world_size) {
   page.heading("One step, on every rank r: two rounds");
   const int peers = world_size - 1;
   page.paragraph("  weights    ",
@@ -126,8 +131,11 @@ void cos_steps(Page& page, int world_size) {
                              "own + (r+1) + (r+2) + ...",
                              world_size, peers));
   page.paragraph("  update     ",
-                 "SGD. Only the own slice is right afterwards; the next step's weights repair the "
-                 "others. There is no barrier: the two waits act as one.");
+                 design.faithful("optimizer_full")
+                     ? "SGD over all parameters. Only the own slice is right afterwards; the next "
+                       "step's weights repair the others."
+                     : "SGD over the own slice.");
+  page.paragraph("             ", "There is no barrier: the two waits act as one.");
 }
 
 std::string_view algorithm(const Design& design, std::size_t elements, int world_size) {
@@ -145,18 +153,18 @@ void allreduce_steps(Page& page, const Design& design, const Views& views, int w
   page.heading("One step, on every rank");
   page.paragraph(
       "  compute    ",
-      fmt::format("Forward and backward pass. A bucket of gradients (at least {:.0f} KiB, "
+      fmt::format("Forward and backward pass. A bucket of gradients (at least {:.2f} MiB, "
                   "the last layer first) is summed over all ranks as soon as it is "
                   "ready, beside the backward pass, one bucket after the other.",
-                  static_cast<double>(design.all_reduce.bucket_bytes) / 1024));
+                  static_cast<double>(design.all_reduce.bucket_bytes) / kMiB));
   page.paragraph("  finish     ", "Waits for what the backward pass has not hidden.");
   page.paragraph("  update     ", "SGD over all parameters, on every rank.");
   page.line("");
-  page.line(fmt::format("  {:>6}  {:<24}  {:>15}  {:<18}  {:>8}", "bucket", "parameters", "bytes",
+  page.line(fmt::format("  {:>6}  {:<28}  {:>13}  {:<18}  {:>8}", "bucket", "parameters", "bytes",
                         "algorithm", "messages"));
   for (std::size_t i = 0; i < all.size() && i < static_cast<std::size_t>(kMostRows); ++i) {
     const std::size_t elements = all[i].range.size();
-    page.line(fmt::format("  {:>6}  {:<24}  {:>15}  {:<18}  {:>8}", i,
+    page.line(fmt::format("  {:>6}  {:<28}  {:>13}  {:<18}  {:>8}", i,
                           names_in(views, all[i].range), grouped(elements * sizeof(float)),
                           world_size == 1 ? "none" : algorithm(design, elements, world_size),
                           grouped(bucket_traffic(design, elements, world_size, 0).messages_sent)));
@@ -208,7 +216,7 @@ std::string describe(const Design& design, std::string_view model,
   page.line(fmt::format("  batch size  {}", name(design.batch_rule)));
   if (design.stack == Stack::caffeonspark) {
     slices(page, views, world_size);
-    cos_steps(page, world_size);
+    cos_steps(page, design, world_size);
   } else {
     allreduce_steps(page, design, views, world_size);
   }

@@ -46,7 +46,7 @@ Design caffeonspark() {
       "write_256_bytes", "messages are written and read in system calls of at most 256 bytes"));
   design.defects.push_back(
       defect("snapshot_ungathered",
-             "evaluations and snapshots see weights that are whole in rank 0's slice only"));
+             "evaluations and snapshots see weights that are fresh in the rank's own slice only"));
   design.defects.push_back(
       defect("momentum_own_slice",
              "a snapshot's momentum is right in rank 0's slice only, so a resumed run differs"));

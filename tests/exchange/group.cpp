@@ -64,8 +64,13 @@ Member::Member(const GroupOptions& options, std::unique_ptr<transport::Endpoint>
       optimizer_(options.optimizer, arena_, kernels_),
       phases_(endpoint_->loop()) {
   if (options.backing == compute::Backing::memory) {
-    const Values start = initial_parameters(arena_.size(), options.seed);
+    const Values start =
+        options.start ? options.start->parameters : initial_parameters(arena_.size(), options.seed);
     std::copy(start.begin(), start.end(), arena_.parameters().begin());
+    if (options.start) {
+      const Values& momentum = options.start->momentum;
+      std::copy(momentum.begin(), momentum.end(), optimizer_.momentum().begin());
+    }
   }
   exchange_ = stacks::make_exchange(options.design,
                                     Context{*endpoint_, arena_, optimizer_, kernels_, phases_});
@@ -82,7 +87,7 @@ Held Member::held() {
 base::Task<base::Result<void>> Member::run(const std::vector<std::vector<std::byte>>& descriptors) {
   auto connected = co_await endpoint_->connect(descriptors);
   DLOBD_CO_CHECK(connected);
-  for (std::uint64_t i = 0; i < options_.steps; ++i) {
+  for (std::uint64_t i = options_.first_step; i < options_.steps; ++i) {
     auto done = co_await step(i);
     DLOBD_CO_CHECK(done);
     ++steps_done;

@@ -19,11 +19,20 @@
 
 namespace dlobd::exchange::testing {
 
+// What a rank's arena and momentum held at some point.
+struct Held {
+  Values parameters;
+  Values momentum;
+};
+
 struct GroupOptions {
   stacks::Design design;
   int world_size = 1;
   std::vector<compute::ParameterSpec> parameters;
-  std::uint64_t steps = 3;
+  std::uint64_t steps = 3;  // counted from 0
+  // To resume: what every rank starts with, and from which step on.
+  std::optional<Held> start;
+  std::uint64_t first_step = 0;
   std::uint64_t seed = 1;
   // Before each gradient, a rank computes for up to this long (0: only lets others run).
   base::Duration compute{0};
@@ -38,12 +47,6 @@ std::vector<compute::ParameterSpec> uneven_parameters(std::size_t elements);
 Values initial_parameters(std::size_t elements, std::uint64_t seed);
 void fill_gradients(std::span<float> gradients, std::uint64_t seed, int rank, std::uint64_t step,
                     std::size_t first_element);
-
-// What a rank's arena and momentum held at some point.
-struct Held {
-  Values parameters;
-  Values momentum;
-};
 
 class Member {
  public:

@@ -97,6 +97,51 @@ TEST(Settle, FaithfulSnapshotIsWholeInRankZerosSliceOnly) {
   }
 }
 
+// A run that saves rank 0's state, ends, and goes on from it on all ranks.
+Values weights_after_resuming(const stacks::Design& design) {
+  GroupOptions options = group_options(design, 4, 37, 1);
+  options.steps = 2;
+  Held saved;
+  {
+    base::VirtualLoop loop;
+    Group group(loop, options, simulated_endpoints(loop, 4, 1));
+    group.run();
+    saved = group.rank(0).settled.at(1);
+  }
+  options.first_step = 2;
+  options.steps = 5;
+  options.start = saved;
+  options.settle_after = {{4, Settle::parameters}};
+  base::VirtualLoop loop;
+  Group group(loop, options, simulated_endpoints(loop, 4, 2));
+  group.run();
+  return group.rank(0).settled.at(4).parameters;
+}
+
+Values weights_without_a_break(const stacks::Design& design) {
+  GroupOptions options = group_options(design, 4, 37, 1);
+  options.steps = 5;
+  options.settle_after = {{4, Settle::parameters}};
+  base::VirtualLoop loop;
+  Group group(loop, options, simulated_endpoints(loop, 4, 1));
+  group.run();
+  return group.rank(0).settled.at(4).parameters;
+}
+
+TEST(Resume, IsTheSameTrajectoryUnlessADefectForbidsIt) {
+  for (const stacks::Design& design :
+       {cos_design(false, false, false), cos_design(false, false, true),
+        allreduce_design(Algorithm::ring, 64),
+        allreduce_design(Algorithm::recursive_doubling, 64)}) {
+    EXPECT_EQ(weights_after_resuming(design), weights_without_a_break(design));
+  }
+  // Stale weights, foreign momentum, or both.
+  for (const stacks::Design& design : {cos_design(true, true, true), cos_design(false, true, false),
+                                       cos_design(true, false, false)}) {
+    EXPECT_NE(weights_after_resuming(design), weights_without_a_break(design));
+  }
+}
+
 // One rank sees every step through: overlap is counted apart, phases add up.
 TEST(Phases, AddUpToTheStepAndOverlapIsApart) {
   GroupOptions options = group_options(allreduce_design(Algorithm::ring, 64), 3, 301, 1);
