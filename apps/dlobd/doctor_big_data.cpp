@@ -82,10 +82,8 @@ Capability check_spark(const Variables& variables) {
 Capability check_hdfs(const Variables& variables) {
   const auto path = find_program("hdfs", variables, "HADOOP_HOME");
   if (!path) {
-    return not_found(
-        "hdfs", "no hdfs on PATH or in HADOOP_HOME",
-        "unpack Apache Hadoop 3 and set HADOOP_HOME; to read from a cluster over WebHDFS "
-        "nothing of it is needed here");
+    return not_found("hdfs", "no hdfs on PATH or in HADOOP_HOME",
+                     "unpack Apache Hadoop 3 and set HADOOP_HOME");
   }
   const std::string version = jar_version(home_of(*path) / "share/hadoop/common", "hadoop-common-");
   return found_at("hdfs", version.empty() ? "version not known" : version, *path);

@@ -18,33 +18,47 @@ using nlohmann::json;
 // own.
 constexpr base::Duration kPatience = std::chrono::seconds(60);
 
-// What load_torch() reports, as JSON, or {"error": ...}: the child's answer.
-std::string torch_in_child(const std::string& preset_kernel) {
+json blas_json(const compute::BlasReport& blas) {
+  return {{"blas", blas.library},
+          {"blas_path", blas.path},
+          {"blas_kernel", blas.kernel},
+          {"blas_expected_kernel", blas.expected_kernel},
+          {"blas_chosen_because", blas.chosen_because},
+          {"blas_product_checked", blas.product_checked}};
+}
+
+// In a child: what load_torch() reports, or {"error": ...}.
+json torch_json(const std::string& preset_kernel) {
   compute::PluginOptions options;
   options.folder = compute::program_folder();
   options.processor.kind = compute::Processor::Kind::cpu;
   options.blas.preset_kernel = preset_kernel;
   const auto plugin = compute::load_torch(options);
-  if (!plugin) return json({{"error", plugin.error().message}}).dump();
+  if (!plugin) return {{"error", plugin.error().message}};
   const compute::TorchReport& report = plugin->report;
-  const json out = {{"libtorch", report.libtorch},
-                    {"onednn", report.onednn},
-                    {"cuda", report.cuda},
-                    {"cudnn", report.cudnn},
-                    {"gpu", report.gpu},
-                    {"gpus", report.gpus},
-                    {"blas", report.blas.library},
-                    {"blas_path", report.blas.path},
-                    {"blas_kernel", report.blas.kernel},
-                    {"blas_expected_kernel", report.blas.expected_kernel},
-                    {"blas_chosen_because", report.blas.chosen_because},
-                    {"blas_product_checked", report.blas.product_checked}};
-  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+  json out = blas_json(report.blas);
+  out["libtorch"] = report.libtorch;
+  out["onednn"] = report.onednn;
+  out["cuda"] = report.cuda;
+  out["cudnn"] = report.cudnn;
+  out["gpu"] = report.gpu;
+  out["gpus"] = report.gpus;
+  return out;
 }
 
-json query_torch(const Variables& variables) {
-  const std::string preset_kernel = variables("OPENBLAS_CORETYPE").value_or("");
-  const auto answer = in_child([&] { return torch_in_child(preset_kernel); }, kPatience);
+// In a child: the BLAS that libtorch would get, where libtorch itself cannot be loaded.
+json blas_alone_json(const std::string& preset_kernel) {
+  compute::BlasOptions options;
+  options.preset_kernel = preset_kernel;
+  const auto blas = compute::load_blas(options);
+  if (!blas) return {{"error", blas.error().message}};
+  return blas_json(*blas);
+}
+
+json ask_child(json (*question)(const std::string&), const std::string& preset_kernel) {
+  const auto answer = in_child(
+      [&] { return question(preset_kernel).dump(-1, ' ', false, json::error_handler_t::replace); },
+      kPatience);
   if (!answer) return {{"error", "loading it failed: " + answer.error().message}};
   json parsed = json::parse(*answer, nullptr, false);
   if (!parsed.is_object()) return {{"error", "loading it gave no answer"}};
@@ -72,7 +86,7 @@ Capability library(const std::string& name, const std::string& version, const st
 
 // The BLAS in use, its kernel held against what the CPU can do.
 Capability blas_in_use(const json& report) {
-  Capability one = library("blas", word(report, "blas"), "none is loaded: libtorch is not",
+  Capability one = library("blas", word(report, "blas"), word(report, "error"),
                            "apt install libopenblas0-pthread");
   if (one.finding == Finding::missing) return one;
   const std::string kernel = word(report, "blas_kernel");
@@ -114,10 +128,13 @@ Capability blas_installed(compute::Blas blas, const std::string& remedy) {
 }  // namespace
 
 std::vector<Capability> check_compute(const Variables& variables) {
-  const json report = query_torch(variables);
+  const std::string preset_kernel = variables("OPENBLAS_CORETYPE").value_or("");
+  const json report = ask_child(torch_json, preset_kernel);
   const bool loaded = !report.contains("error");
   const std::string error = word(report, "error");
-  const auto absent = [&](const char* text) { return loaded ? std::string(text) : error; };
+  const auto absent = [&](const char* text) {
+    return loaded ? std::string(text) : std::string("libtorch is not there");
+  };
   std::vector<Capability> all;
   all.push_back(
       library("libtorch", word(report, "libtorch"), error,
@@ -135,7 +152,7 @@ std::vector<Capability> check_compute(const Variables& variables) {
   all.push_back(library("cudnn", word(report, "cudnn"),
                         absent("this libtorch is built without cuDNN"),
                         "a CUDA build of libtorch by CMAKE_PREFIX_PATH (PyPI's torch is one)"));
-  all.push_back(blas_in_use(report));
+  all.push_back(blas_in_use(loaded ? report : ask_child(blas_alone_json, preset_kernel)));
   all.push_back(blas_installed(compute::Blas::openblas, "apt install libopenblas0-pthread"));
   all.push_back(blas_installed(compute::Blas::reference, "apt install libblas3"));
   all.push_back(
