@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <memory>
@@ -72,6 +75,39 @@ std::optional<std::string> interface_of_address(std::string_view address) {
     if (one.address == address) return one.name;
   }
   return std::nullopt;
+}
+
+base::Result<std::string> source_address(const std::string& host_port) {
+  const auto colon = host_port.rfind(':');
+  std::string host = host_port.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  const std::string port = colon == std::string::npos ? "1" : host_port.substr(colon + 1);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* list = nullptr;
+  if (const int error = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &list); error != 0) {
+    return base::fail(base::ErrorKind::not_found, fmt::format("no address for the host: {}: {}",
+                                                              host, ::gai_strerror(error)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    // Connecting a datagram socket chooses its source address and sends nothing.
+    const int fd = ::socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) continue;
+    sockaddr_storage own{};
+    socklen_t length = sizeof own;
+    char text[NI_MAXHOST] = {};
+    const bool found = ::connect(fd, entry->ai_addr, entry->ai_addrlen) == 0 &&
+                       ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+                       ::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof text,
+                                     nullptr, 0, NI_NUMERICHOST) == 0;
+    ::close(fd);
+    if (found) return std::string(text);
+  }
+  return base::fail(base::ErrorKind::not_found,
+                    fmt::format("no route from here to the host: {}", host));
 }
 
 }  // namespace dlobd::transport::tcp

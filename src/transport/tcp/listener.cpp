@@ -21,7 +21,8 @@ base::Result<void> configure(Socket& socket, const Options& options) {
   }
   if (!error) {
     using UserTimeout = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_USER_TIMEOUT>;
-    const auto milliseconds = options.peer_timeout / std::chrono::milliseconds(1);
+    // Twice ours: a peer that does not read is our own finding, with words of its own.
+    const auto milliseconds = 2 * options.peer_timeout / std::chrono::milliseconds(1);
     socket.set_option(UserTimeout(static_cast<int>(milliseconds)), error);
   }
   if (error) {
