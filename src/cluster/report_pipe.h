@@ -11,8 +11,9 @@
 #include <functional>
 #include <mutex>
 #include <span>
-#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"

@@ -184,8 +184,9 @@ TEST(Membership, AFailureOfARanksOwnIsGivenInItsWords) {
     }
     ranks[1].member->set_phase("train");
     ranks[1].member->report_failure("loss is nan at step 12");
-    ranks[2].member->suspect(1, "its data link closed");
   });
+  // The others see its links end a little later; the first verdict stays.
+  job.loop.call_after(1100ms, [&] { ranks[2].member->suspect(1, "its data link closed"); });
   job.loop.call_after(2s, [&] {
     // Known already: at once.
     std::string again;
@@ -195,11 +196,7 @@ TEST(Membership, AFailureOfARanksOwnIsGivenInItsWords) {
     job.hub.reset();
   });
   job.loop.run();
-  // One of the two words about rank 1 wins, the same for all.
-  EXPECT_THAT(verdicts[0],
-              ::testing::AnyOf("rank 1 failed: loss is nan at step 12",
-                               "peer lost: rank 1, in phase train: its data link closed"));
-  EXPECT_EQ(verdicts, std::vector<std::string>(3, verdicts[0]));
+  EXPECT_EQ(verdicts, std::vector<std::string>(3, "rank 1 failed: loss is nan at step 12"));
 }
 
 TEST(Membership, SaysPhaseAndSilenceOfALostRank) {

@@ -84,6 +84,7 @@ class SimulatedJob {
   int faulty = -1;
   std::optional<base::Time> struck;
   std::string struck_phase;
+  bool strike_at_stop = false;         // the fault comes just after a rank has asked to stop
   std::vector<InProcessFaults> wires;  // that the fault hits
 
  private:
