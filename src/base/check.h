@@ -13,8 +13,8 @@ namespace dlobd::base {
 
 }  // namespace dlobd::base
 
-#define CHECK(condition, ...)                                                            \
-  do {                                                                                   \
-    if (!(condition)) [[unlikely]]                                                       \
+#define CHECK(condition, ...)                                                                \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]]                                                           \
       ::dlobd::base::check_failed(#condition, __FILE__, __LINE__, fmt::format(__VA_ARGS__)); \
   } while (false)

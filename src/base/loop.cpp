@@ -3,7 +3,6 @@
 #include <asio/co_spawn.hpp>
 #include <exception>
 
-
 namespace dlobd::base {
 
 void Loop::spawn(Task<void> task) {
@@ -19,7 +18,9 @@ TimerId Loop::call_at(Time when, UniqueFunction<void()> function) {
   return id;
 }
 
-void Loop::cancel(TimerId timer) { timers_.erase(timer); }
+void Loop::cancel(TimerId timer) {
+  timers_.erase(timer);
+}
 
 namespace {
 
@@ -58,8 +59,7 @@ std::size_t Loop::run_due_timers() {
   return ran;
 }
 
-RealLoop::RealLoop(Duration spin)
-    : spin_(spin), work_(context_.get_executor()), wake_(context_) {}
+RealLoop::RealLoop(Duration spin) : spin_(spin), work_(context_.get_executor()), wake_(context_) {}
 
 void RealLoop::timers_changed() {
   const auto next = next_timer();
@@ -91,7 +91,9 @@ void RealLoop::run() {
   }
 }
 
-void RealLoop::stop() { context_.stop(); }
+void RealLoop::stop() {
+  context_.stop();
+}
 
 void VirtualLoop::run() {
   stopped_ = false;

@@ -1,11 +1,12 @@
 // The async loop that everything between ranks runs on, in real or in virtual time.
 //
 // A Loop owns an Asio io_context and a queue of timers. RealLoop sleeps until the next timer or
-// event. VirtualLoop never sleeps: when nothing is ready it sets its clock to the next timer, so that
-// hours pass in milliseconds and a seed gives the same run each time. Code between ranks takes a Loop&
-// and cannot tell which it has.
+// event. VirtualLoop never sleeps: when nothing is ready it sets its clock to the next timer, so
+// that hours pass in milliseconds and a seed gives the same run each time. Code between ranks takes
+// a Loop& and cannot tell which it has.
 //
-// Threads: a loop belongs to the thread that runs it. Only post() and stop() may be called from others.
+// Threads: a loop belongs to the thread that runs it. Only post() and stop() may be called from
+// others.
 #pragma once
 
 // Asio 1.22 does not notice by itself that clang has coroutines.

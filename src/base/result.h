@@ -52,13 +52,15 @@ inline Failure fail(ErrorKind kind, std::string message, std::optional<int> rank
   return Failure(Error(kind, std::move(message), rank));
 }
 
-inline Failure fail(Error error) { return Failure(std::move(error)); }
+inline Failure fail(Error error) {
+  return Failure(std::move(error));
+}
 
 }  // namespace dlobd::base
 
 // DLOBD_TRY(lines, read_lines(path));  declares `lines`, or returns the error.
-#define DLOBD_TRY(variable, expression)                                     \
-  auto variable##_result = (expression);                                    \
+#define DLOBD_TRY(variable, expression)                                          \
+  auto variable##_result = (expression);                                         \
   if (!variable##_result) return ::dlobd::base::fail(variable##_result.error()); \
   auto& variable = *variable##_result
 
@@ -67,6 +69,7 @@ inline Failure fail(Error error) { return Failure(std::move(error)); }
   auto tag##_result = (expression);     \
   if (!tag##_result) return ::dlobd::base::fail(tag##_result.error())
 
-// In coroutines: auto got = co_await f(); DLOBD_CO_CHECK(got);  keeps co_await out of larger expressions.
+// In coroutines: auto got = co_await f(); DLOBD_CO_CHECK(got);  keeps co_await out of larger
+// expressions.
 #define DLOBD_CO_CHECK(result) \
   if (!(result)) co_return ::dlobd::base::fail((result).error())

@@ -4,7 +4,8 @@
 //   Queue<T>  pushed by some, popped by others; fail() ends every pop with the error
 //   TaskGroup runs several Result<void> coroutines at once; join() gives the first error
 //
-// Resuming goes through the loop's queue, never inside set() or push(), so nothing runs re-entrantly.
+// Resuming goes through the loop's queue, never inside set() or push(), so nothing runs
+// re-entrantly.
 #pragma once
 
 #include <deque>

@@ -88,8 +88,8 @@ base::Result<std::string> source_address(const std::string& host_port) {
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* list = nullptr;
   if (const int error = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &list); error != 0) {
-    return base::fail(base::ErrorKind::not_found, fmt::format("no address for the host: {}: {}",
-                                                              host, ::gai_strerror(error)));
+    return base::fail(base::ErrorKind::not_found,
+                      fmt::format("no address for the host: {}: {}", host, ::gai_strerror(error)));
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
   for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {

@@ -13,8 +13,8 @@ namespace dlobd::transport::tcp {
 // Its address, IPv4 if it has one. not_found lists the interfaces that are there.
 base::Result<std::string> interface_address(std::string_view name);
 
-// The address from which this host reaches `host_port` ("node1:7000"): by the kernel's routes; nothing is
-// sent. not_found for a host that has no address.
+// The address from which this host reaches `host_port` ("node1:7000"): by the kernel's routes;
+// nothing is sent. not_found for a host that has no address.
 base::Result<std::string> source_address(const std::string& host_port);
 
 // What the driver says of the link, where it does (virtual interfaces do not).

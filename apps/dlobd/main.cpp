@@ -1,0 +1,79 @@
+// dlobd: one binary, a verb for each job. Each verb is one small file: parse, call, print.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <vector>
+
+#include "base/nearest.h"
+#include "bench.h"
+#include "describe.h"
+#include "doctor.h"
+#include "train.h"
+#include "training/identity.h"
+
+namespace {
+
+constexpr int kRefused = 2;
+
+// One line, what to do next included, instead of CLI11's paragraphs.
+int refuse(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* where = &app;
+  while (!where->get_subcommands().empty()) where = where->get_subcommands().front();
+  std::string path = where == &app ? "dlobd" : "";
+  for (const CLI::App* at = where; at != nullptr && at != &app; at = at->get_parent()) {
+    path = at->get_name() + (path.empty() ? "" : " ") + path;
+  }
+  if (where != &app) path = "dlobd " + path;
+  std::string line = error.what();
+  for (char& c : line) {
+    if (c == '\n') c = ' ';
+  }
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const auto extras = where->remaining(false);
+    const std::string word = extras.empty() ? "" : extras.front();
+    std::vector<std::string> known;
+    for (const auto* sub : where->get_subcommands({})) known.push_back(sub->get_name());
+    for (const auto* option : where->get_options()) {
+      if (!option->get_lnames().empty() && !option->get_group().empty()) {
+        known.push_back("--" + option->get_lnames().front());
+      }
+    }
+    line = fmt::format("no such option or command: {}; did you mean {}?", word,
+                       dlobd::base::nearest(word, known));
+  }
+  fmt::print(stderr, "{}: {}; `{} --help` has examples\n", path, line, path);
+  return kRefused;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Deep learning over big data: trains through the designs of the DLoBD stacks, and measures "
+      "them.",
+      "dlobd");
+  app.set_version_flag("--version", dlobd::training::version());
+  app.require_subcommand(1);
+  app.footer(R"(Examples:
+  dlobd doctor
+  dlobd describe --stack caffeonspark --model lenet --ranks 4
+  dlobd train --stack caffeonspark --model lenet --data data/mnist --ranks 2 --local-batch-size 32
+
+`dlobd VERB --help` has more.)");
+  int status = 0;
+  dlobd::app::add_train(app, status);
+  dlobd::app::add_describe(app, status);
+  dlobd::app::add_doctor(app, status);
+  dlobd::app::add_bench(app, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& wanted) {
+    return app.exit(wanted);  // --help, --version
+  } catch (const CLI::ParseError& error) {
+    return refuse(app, error);
+  } catch (const std::exception& thrown) {
+    fmt::print(stderr, "dlobd: {}\n", thrown.what());
+    return 1;
+  }
+  return status;
+}

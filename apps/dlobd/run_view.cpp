@@ -1,0 +1,149 @@
+#include "run_view.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "metrics/process.h"
+#include "metrics/run_folder.h"
+#include "train_modes.h"
+
+namespace dlobd::app {
+
+namespace {
+
+metrics::ProgressGoal goal_of(const training::Config& config, std::uint64_t total_steps) {
+  metrics::ProgressGoal goal;
+  goal.epochs = config.epochs;
+  goal.steps = total_steps;
+  return goal;
+}
+
+std::uint64_t total_steps_of(const training::Config& config, std::uint64_t train_records) {
+  if (config.steps) return *config.steps;
+  const auto shards = batches::shard_sizes(train_records, config.ranks);
+  const auto plan = batches::agree_on_steps(shards, config.batch.local, config.uneven);
+  return plan ? plan->steps * config.epochs.value_or(1) : 0;
+}
+
+metrics::RunStatus status_of(const base::Result<training::End>& end) {
+  if (!end) return metrics::RunStatus::failed;
+  switch (*end) {
+    case training::End::finished: return metrics::RunStatus::finished;
+    case training::End::interrupted: return metrics::RunStatus::interrupted;
+    case training::End::target_missed: return metrics::RunStatus::target_missed;
+  }
+  return metrics::RunStatus::failed;
+}
+
+int exit_status(const base::Result<training::End>& end) {
+  if (!end || *end == training::End::target_missed) return kFailed;
+  return *end == training::End::interrupted ? kInterrupted : 0;
+}
+
+std::string closing_lines(const metrics::RunRecord& record, const training::Config& config) {
+  const auto& summary = record.summary;
+  std::string text = fmt::format("{} through {}", config.model, record.config.stack);
+  if (record.config.behaviour) text += fmt::format(" ({})", *record.config.behaviour);
+  text += fmt::format(" on {} rank{}, {}: {} steps, {} samples", config.ranks,
+                      config.ranks == 1 ? "" : "s", record.config.network, summary.steps,
+                      summary.samples_seen);
+  if (summary.train_seconds) text += fmt::format(", {:.1f} s", *summary.train_seconds);
+  text += "\n";
+  if (summary.test_accuracy) {
+    text += fmt::format("  test accuracy {:.2f} %\n", 100 * *summary.test_accuracy);
+  }
+  if (summary.samples_per_second) {
+    text += fmt::format("  {:.0f} samples/s", *summary.samples_per_second);
+    if (summary.time_to_first_step_seconds) {
+      text += fmt::format(", first step after {:.2f} s", *summary.time_to_first_step_seconds);
+    }
+    text += "\n";
+  }
+  for (const auto& warning : record.warnings) text += "  warning: " + warning + "\n";
+  return text;
+}
+
+}  // namespace
+
+void complain(const base::Error& error) {
+  fmt::print(stderr, "dlobd train: {}\n", error.message);
+}
+
+RunView::RunView(const training::Config& config, std::uint64_t train_records,
+                 metrics::RunSource source, bool json)
+    : config_(config),
+      source_(source),
+      json_(json),
+      total_steps_(total_steps_of(config, train_records)),
+      recorder_(
+          training::run_config(config),
+          metrics::RunRecorder::Start{metrics::process_started_unix_ns(), config.ranks, source}),
+      progress_(goal_of(config, total_steps_), isatty(STDERR_FILENO) == 1,
+                [](std::string_view text) {
+                  std::fwrite(text.data(), 1, text.size(), stderr);
+                  std::fflush(stderr);
+                }) {
+  if (json) return;
+  fmt::print(stderr, "{} ranks, batch {} each and {} in all ({} stays fixed when ranks change)\n",
+             config.ranks, config.batch.local, config.batch.global,
+             batches::name(config.design.batch_rule));
+}
+
+void RunView::add(int rank, std::span<const std::byte> blob) {
+  recorder_.add(rank, blob);
+  if (!json_) show_progress();
+}
+
+void RunView::show_progress() {
+  const auto& rows = recorder_.steps();
+  const auto& evaluations = recorder_.evaluations();
+  if (rows.size() == rows_shown_ && evaluations.size() == evaluations_shown_) return;
+  rows_shown_ = rows.size();
+  evaluations_shown_ = evaluations.size();
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
+    if (row->rank != 0) continue;
+    metrics::ProgressPoint point;
+    point.epoch = row->epoch;
+    point.step = row->step + 1;
+    point.samples = point.step * config_.batch.global;
+    point.loss = row->loss;
+    if (!evaluations.empty()) point.accuracy = evaluations.back().accuracy;
+    progress_.update(point, base::steady_now());
+    return;
+  }
+}
+
+int RunView::finish(const base::Result<training::End>& end) {
+  if (!json_) progress_.finish();
+  const std::optional<std::string> error =
+      end ? std::optional<std::string>() : std::optional<std::string>(end.error().message);
+  const auto written = recorder_.write(config_.out, status_of(end), error);
+  if (!end) complain(end.error());
+  if (!written) {
+    complain(written.error());
+    return kFailed;
+  }
+  const auto record = recorder_.record(status_of(end), error);
+  if (json_) {
+    auto json = metrics::to_json(record);
+    json["folder"] = written->string();
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    fmt::print("{}  record: {}\n", closing_lines(record, config_), written->string());
+    if (end && *end == training::End::target_missed) {
+      fmt::print("  the target of {:.2f} % was missed\n", 100 * config_.until_accuracy.value_or(0));
+    }
+    if (end && *end == training::End::interrupted) {
+      fmt::print("  interrupted; go on with --resume and the checkpoint in {}\n",
+                 config_.checkpoint_folder.empty() ? config_.out + "/checkpoints"
+                                                   : config_.checkpoint_folder);
+    }
+  }
+  return exit_status(end);
+}
+
+}  // namespace dlobd::app

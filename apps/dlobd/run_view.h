@@ -1,0 +1,47 @@
+// What a person sees of a run, and what is left of it: the live line while reports come in, then
+// the record on disk and a few closing lines (or the record as JSON).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "metrics/progress.h"
+#include "metrics/run_recorder.h"
+#include "training/config.h"
+#include "training/step_loop.h"
+
+namespace dlobd::app {
+
+class RunView {
+ public:
+  RunView(const training::Config& config, std::uint64_t train_records, metrics::RunSource source,
+          bool json);
+
+  // A report of `rank`. One thread.
+  void add(int rank, std::span<const std::byte> blob);
+  void warn(std::string message) { recorder_.warn(std::move(message)); }
+
+  // Writes the record, prints how it ended, and gives the exit status: 0, 1 or 130.
+  int finish(const base::Result<training::End>& end);
+
+ private:
+  void show_progress();
+
+  const training::Config& config_;
+  metrics::RunSource source_;
+  bool json_;
+  std::uint64_t total_steps_;
+  metrics::RunRecorder recorder_;
+  metrics::Progress progress_;
+  std::size_t rows_shown_ = 0;
+  std::size_t evaluations_shown_ = 0;
+};
+
+// Prints "dlobd train: <message>" on stderr.
+void complain(const base::Error& error);
+
+}  // namespace dlobd::app

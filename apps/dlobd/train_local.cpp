@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cluster/local_launcher.h"
+#include "run_view.h"
+#include "train_modes.h"
+
+namespace dlobd::app {
+
+namespace {
+
+// The words of this process's own command line.
+std::vector<std::string> own_command() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  words.at(0) = "/proc/self/exe";
+  return words;
+}
+
+std::string random_token() {
+  unsigned char bytes[16];
+  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return {};
+  std::string token;
+  for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
+  return token;
+}
+
+// A rank's own last word: the line that complain() wrote.
+std::string last_complaint(const std::string& output) {
+  constexpr std::string_view kMark = "dlobd train: ";
+  const auto at = output.rfind(kMark);
+  if (at == std::string::npos) return {};
+  const auto begin = at + kMark.size();
+  return output.substr(begin, output.find('\n', begin) - begin);
+}
+
+// Why the job failed, as the ranks that survived say it; what each said is shown, once.
+base::Error cause(const cluster::LaunchOutcome& outcome) {
+  std::set<std::string> said;
+  for (const auto& rank : outcome.ranks) {
+    if (rank.signal == 0 && rank.exit_code != 0) said.insert(last_complaint(rank.output));
+  }
+  said.erase("");
+  std::string message;
+  for (const auto& words : said) message += (message.empty() ? "" : "; ") + words;
+  const auto& first = outcome.ranks[static_cast<std::size_t>(outcome.first_bad)];
+  if (message.empty()) {
+    message = fmt::format("a rank ended badly: rank {}: {}", outcome.first_bad, first.describe());
+    if (!first.output.empty()) message += "; its last output: " + first.output;
+  }
+  return base::Error(base::ErrorKind::peer_lost, message);
+}
+
+base::Result<training::End> end_of(const cluster::LaunchOutcome& outcome) {
+  if (outcome.good()) return training::End::finished;
+  const auto all_ended_with = [&](int code) {
+    for (const auto& rank : outcome.ranks) {
+      if (rank.exit_code != code) return false;
+    }
+    return true;
+  };
+  if (all_ended_with(kInterrupted)) return training::End::interrupted;
+  if (all_ended_with(kTargetMissed)) return training::End::target_missed;
+  return base::fail(cause(outcome));
+}
+
+}  // namespace
+
+int train_local(const TrainOptions& options, const Resolved& resolved) {
+  const auto& config = resolved.config;
+  RunView view(config, resolved.dataset.count(records::Part::train), metrics::RunSource::measured,
+               options.json);
+  const std::string token = random_token();
+
+  cluster::LaunchOptions launch;
+  launch.ranks = config.ranks;
+  launch.verbose = options.verbose;
+  launch.grace = 2 * config.peer_timeout + std::chrono::seconds(5);
+  launch.command = [&config](int rank, const std::string& rendezvous) {
+    auto words = own_command();
+    for (const std::string& word :
+         {std::string("--launched"), std::string("--rank"), std::to_string(rank),
+          std::string("--world-size"), std::to_string(config.ranks), std::string("--rendezvous"),
+          rendezvous}) {
+      words.push_back(word);
+    }
+    return words;
+  };
+  launch.environment = [&token](int) {
+    return std::vector<std::string>{"DLOBD_JOB_TOKEN=" + token};
+  };
+  cluster::LaunchCallbacks callbacks;
+  callbacks.on_report = [&view](int rank, const std::vector<std::byte>& blob) {
+    view.add(rank, blob);
+  };
+  const auto outcome = cluster::launch_local(launch, callbacks);
+  if (!outcome) return view.finish(base::fail(outcome.error()));
+  for (std::size_t rank = 0; rank < outcome->ranks.size(); ++rank) {
+    const auto& exit = outcome->ranks[rank];
+    if (!exit.good() && exit.signal != 0) {
+      view.warn(fmt::format("rank {} was {}{}", rank, exit.describe(),
+                            exit.put_down ? ", by the launcher" : ""));
+    }
+  }
+  return view.finish(end_of(*outcome));
+}
+
+}  // namespace dlobd::app

@@ -1,0 +1,355 @@
+#include "train_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <map>
+
+#include "base/nearest.h"
+#include "compute/model.h"
+#include "compute/plugin.h"
+#include "compute/profile.h"
+#include "link_text.h"
+#include "metrics/environment.h"
+#include "training/checkpoint.h"
+#include "training/identity.h"
+#include "transport/tcp/interface.h"
+
+namespace dlobd::app {
+
+using base::ErrorKind;
+using base::fail;
+using base::Result;
+
+void add_train_options(CLI::App& app, TrainOptions& o) {
+  app.add_option("--stack", o.stack, "The design to train with: caffeonspark, allreduce")
+      ->required()
+      ->group("Design");
+  app.add_option("--behaviour", o.behaviour,
+                 "faithful to the real stack (default), or with its defects fixed")
+      ->group("Design");
+  app.add_option("--defect", o.defects, "NAME=faithful|fixed, one defect by itself; repeatable")
+      ->take_all()
+      ->group("Design");
+
+  app.add_option("--network", o.network, "tcp, or simulated: virtual time, in one process")
+      ->capture_default_str()
+      ->group("Network");
+  app.add_option("--provider", o.provider, "What carries rdma; tcp and simulated take none")
+      ->group("Network");
+  app.add_option("--interface", o.interface,
+                 "Network interface of this rank (default: loopback, or the one to the rendezvous)")
+      ->group("Network");
+  app.add_option(
+         "--link", o.link,
+         "Of --network simulated: latency=20us,bandwidth=1.25GB/s,send=2us,receive=2us,jitter=0us")
+      ->group("Network");
+
+  app.add_option("--processor", o.processor,
+                 "cpu, cpu+onednn, gpu, gpu+cudnn (unverified on a GPU), reference, profile:FILE")
+      ->capture_default_str()
+      ->group("Computation");
+  app.add_option("--blas", o.blas, "reference, openblas, mkl (default: the best that is installed)")
+      ->group("Computation");
+  app.add_option("--mkl-folder", o.mkl_folder, "Where libmkl_rt lies (default: the build's)")
+      ->group("Computation");
+  app.add_option("--threads", o.threads,
+                 "Compute threads of a rank; 0 shares the CPUs among the ranks")
+      ->capture_default_str()
+      ->group("Computation");
+  app.add_option("--model", o.model, "lenet, softmax")->capture_default_str()->group("Computation");
+
+  app.add_option("--data", o.data, "A folder with the data set (IDX, raw or .gz)")
+      ->capture_default_str()
+      ->group("Data");
+  app.add_option("--uneven", o.uneven,
+                 "Shards that batches do not divide: drop_last, or pad with samples seen before")
+      ->capture_default_str()
+      ->group("Data");
+  app.add_option("--ranks", o.ranks, "Workers, one device each")
+      ->capture_default_str()
+      ->group("Data");
+  app.add_option("--local-batch-size", o.local_batch_size, "Samples of one rank's step")
+      ->group("Data");
+  app.add_option("--global-batch-size", o.global_batch_size, "Samples of all ranks' step")
+      ->group("Data");
+
+  app.add_option("--epochs", o.epochs, "Passes over the data (default: 1)")->group("Length");
+  app.add_option("--steps", o.steps, "Optimizer updates, instead of --epochs")->group("Length");
+  app.add_option(
+         "--until-accuracy", o.until_accuracy,
+         "Stop as soon as an evaluation reaches it, 0 to 1; --epochs (default 50) is the limit")
+      ->group("Length");
+  app.add_option("--evaluate-every", o.evaluate_every,
+                 "Evaluate each so many steps (default: at the end of each epoch)")
+      ->group("Length");
+
+  app.add_option("--learning-rate", o.learning_rate, "Base rate")
+      ->capture_default_str()
+      ->group("Optimizer");
+  app.add_option("--lr-policy", o.lr_policy,
+                 "fixed | step:gamma=0.1,size=1000 | multistep:gamma=0.1,at=1000/2000 | "
+                 "inv:gamma=1e-4,power=0.75")
+      ->capture_default_str()
+      ->group("Optimizer");
+  app.add_option("--momentum", o.momentum, "")->capture_default_str()->group("Optimizer");
+  app.add_option("--weight-decay", o.weight_decay, "")->capture_default_str()->group("Optimizer");
+  app.add_option("--seed", o.seed, "Of weights, order of samples and simulated delays")
+      ->capture_default_str()
+      ->group("Optimizer");
+
+  app.add_option("--peer-timeout", o.peer_timeout, "Seconds of silence after which a rank is lost")
+      ->capture_default_str()
+      ->group("Run");
+  app.add_option("--checkpoint", o.checkpoint,
+                 "Folder for a checkpoint at each evaluation (default: only when interrupted, in "
+                 "OUT/checkpoints)")
+      ->group("Run");
+  app.add_option("--resume", o.resume, "Go on from this checkpoint file")->group("Run");
+  app.add_option("--out", o.out, "Folder of the run records")->capture_default_str()->group("Run");
+  app.add_flag("--json", o.json, "Print the record instead of lines for people")->group("Run");
+  app.add_flag("--verbose", o.verbose, "Show each rank's output behind its number")->group("Run");
+
+  app.add_option("--rank", o.rank, "This process is one rank; somebody else starts the others")
+      ->group("Cluster");
+  app.add_option("--world-size", o.world_size, "All ranks of the job")->group("Cluster");
+  app.add_option("--rendezvous", o.rendezvous,
+                 "HOST:PORT where rank 0 waits; all ranks have the same secret in DLOBD_JOB_TOKEN")
+      ->group("Cluster");
+  app.add_flag("--launched", o.launched)->group("");  // hidden: set by our launcher only
+
+  app.footer(R"(Examples:
+  Two ranks on this machine, one epoch of MNIST through CaffeOnSpark's design:
+    dlobd train --stack caffeonspark --model lenet --data data/mnist --ranks 2 --local-batch-size 32
+  The same with all of its defects repaired but one:
+    dlobd train --stack caffeonspark --behaviour fixed --defect optimizer_full=faithful --ranks 2
+  Eight ranks over a simulated network, in virtual time:
+    dlobd train --stack allreduce --network simulated --link latency=50us,bandwidth=1.25GB/s --ranks 8
+  Until 98.5 % of the test set is right, with checkpoints:
+    dlobd train --stack allreduce --until-accuracy 0.985 --evaluate-every 200 --checkpoint checkpoints
+  One rank of two, started by hand on two hosts:
+    DLOBD_JOB_TOKEN=secret dlobd train --stack allreduce --rank 0 --world-size 2 --rendezvous node1:7000
+
+Exit status: 0 done; 1 failed or target missed; 2 refused before ranks started; 130 interrupted.)");
+}
+
+namespace {
+
+Result<double> finite(const char* option, double value, double low, double high) {
+  if (std::isfinite(value) && value >= low && value <= high) return value;
+  return fail(ErrorKind::invalid_argument,
+              std::isfinite(high)
+                  ? fmt::format("not a number from {:g} to {:g}: {} {}", low, high, option, value)
+                  : fmt::format("not a finite number of at least {:g}: {} {}", low, option, value));
+}
+
+Result<std::uint64_t> positive(const char* option, std::int64_t value) {
+  if (value > 0) return static_cast<std::uint64_t>(value);
+  return fail(ErrorKind::invalid_argument, fmt::format("must be at least 1: {} {}", option, value));
+}
+
+Result<stacks::Design> resolve_design(const TrainOptions& o) {
+  std::map<std::string, std::string> defects;
+  for (const auto& text : o.defects) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos) {
+      return fail(ErrorKind::invalid_argument,
+                  fmt::format("--defect takes NAME=faithful or NAME=fixed: {}", text));
+    }
+    defects[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return stacks::make_design(o.stack, o.behaviour, defects);
+}
+
+Result<void> resolve_network(const TrainOptions& o, training::Config& config) {
+  if (o.network == "simulated") {
+    config.network = training::NetworkKind::simulated;
+  } else if (o.network != "tcp") {
+    return fail(
+        ErrorKind::invalid_argument,
+        fmt::format("no such network: {}; did you mean {}? There are tcp and simulated", o.network,
+                    base::nearest(o.network, std::vector<std::string>{"tcp", "simulated"})));
+  }
+  if (o.provider) {
+    return fail(ErrorKind::invalid_argument,
+                fmt::format("--network {} takes no --provider: {}", o.network, *o.provider));
+  }
+  if (config.network == training::NetworkKind::tcp) {
+    if (o.link) {
+      return fail(ErrorKind::invalid_argument,
+                  "--link describes a simulated network: add --network simulated, or leave it out");
+    }
+    if (!o.interface.empty()) {
+      DLOBD_TRY_VOID(address, transport::tcp::interface_address(o.interface));
+    }
+  } else {
+    if (!o.interface.empty()) {
+      return fail(ErrorKind::invalid_argument,
+                  "--network simulated has no --interface: leave it out");
+    }
+    config.link_text = o.link.value_or(std::string(kDefaultLink));
+    DLOBD_TRY(link, parse_link(config.link_text));
+    config.link = link;
+  }
+  config.interface = o.interface;
+  return {};
+}
+
+Result<void> resolve_length(const TrainOptions& o, training::Config& config) {
+  if (o.epochs && o.steps) {
+    return fail(ErrorKind::invalid_argument, "give --epochs or --steps, not both");
+  }
+  if (o.steps) {
+    DLOBD_TRY(steps, positive("--steps", *o.steps));
+    config.steps = steps;
+  } else {
+    DLOBD_TRY(epochs, positive("--epochs", o.epochs.value_or(o.until_accuracy ? 50 : 1)));
+    config.epochs = epochs;
+  }
+  if (o.until_accuracy) {
+    DLOBD_TRY(target, finite("--until-accuracy", *o.until_accuracy, 0, 1));
+    config.until_accuracy = target;
+  }
+  if (o.evaluate_every < 0) {
+    return fail(ErrorKind::invalid_argument,
+                fmt::format("must be at least 1: --evaluate-every {}", o.evaluate_every));
+  }
+  config.evaluate_every = static_cast<std::uint64_t>(o.evaluate_every);
+  return {};
+}
+
+Result<void> resolve_optimizer(const TrainOptions& o, training::Config& config) {
+  constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+  DLOBD_TRY(rate, finite("--learning-rate", o.learning_rate, 0, kNoLimit));
+  DLOBD_TRY(policy, exchange::LearningRate::parse(o.lr_policy, rate));
+  DLOBD_TRY(momentum, finite("--momentum", o.momentum, 0, 1));
+  DLOBD_TRY(decay, finite("--weight-decay", o.weight_decay, 0, kNoLimit));
+  config.optimizer.learning_rate = policy;
+  config.optimizer.momentum = momentum;
+  config.optimizer.weight_decay = decay;
+  return {};
+}
+
+Result<void> resolve_processor(const TrainOptions& o, training::Config& config) {
+  DLOBD_TRY(processor, compute::Processor::parse(o.processor));
+  config.processor = processor;
+  config.mkl_folder = o.mkl_folder;
+  if (o.threads < 0 || o.threads > 4096) {
+    return fail(ErrorKind::invalid_argument,
+                fmt::format("must be from 0 to 4096: --threads {}", o.threads));
+  }
+  const auto environment = metrics::read_environment();
+  const double cpus =
+      std::min(environment.quota.value_or(1e9), static_cast<double>(environment.cores.value_or(1)));
+  config.threads = o.threads > 0 ? static_cast<int>(o.threads)
+                                 : std::max(1, static_cast<int>(cpus / config.ranks));
+  if (o.blas) {
+    DLOBD_TRY(blas, compute::parse_blas(*o.blas));
+    if (processor.needs_libtorch()) {
+      DLOBD_TRY_VOID(found, compute::find_blas(blas, o.mkl_folder));
+    }
+    config.blas = blas;
+  }
+  if (processor.is_gpu() && !environment.gpu) {
+    return fail(ErrorKind::unavailable,
+                fmt::format("there is no GPU on this host for --processor {}: {}; "
+                            "`dlobd doctor` says what there is",
+                            o.processor, environment.unknown.at("gpu")));
+  }
+  if (processor.needs_libtorch()) {
+    const auto plugin =
+        std::filesystem::path(compute::program_folder()) / compute::kTorchPluginFile;
+    if (!std::filesystem::exists(plugin)) {
+      return fail(
+          ErrorKind::unavailable,
+          fmt::format("this build has no libtorch for --processor {}: {} is not there; build "
+                      "with DLOBD_TORCH=ON",
+                      o.processor, plugin.string()));
+    }
+  }
+  return {};
+}
+
+Result<void> resolve_placement(const TrainOptions& o) {
+  if (o.rank.has_value() != !o.rendezvous.empty() && !o.launched) {
+    return fail(ErrorKind::invalid_argument,
+                "--rank, --world-size and --rendezvous go together: give all three or none");
+  }
+  if (!o.rank) return {};
+  const std::int64_t size = o.world_size.value_or(o.ranks);
+  if (*o.rank < 0 || *o.rank >= size) {
+    return fail(ErrorKind::invalid_argument,
+                fmt::format("not a rank of a job of {}: --rank {}", size, *o.rank));
+  }
+  if (o.network == "simulated") {
+    return fail(ErrorKind::invalid_argument,
+                "--network simulated runs all ranks in one process: leave --rank out");
+  }
+  return {};
+}
+
+Result<void> resolve_resume(const TrainOptions& o, storage::Store& store,
+                            const training::Config& config) {
+  if (o.resume.empty()) return {};
+  DLOBD_TRY(saved, training::load(store, o.resume));
+  return training::check_same_run(saved, training::identity_of(config), o.resume);
+}
+
+}  // namespace
+
+Result<Resolved> resolve(const TrainOptions& o, storage::Store& store) {
+  training::Config config;
+  DLOBD_TRY(design, resolve_design(o));
+  config.design = design;
+  DLOBD_TRY_VOID(network, resolve_network(o, config));
+  DLOBD_TRY_VOID(placement, resolve_placement(o));
+  const std::int64_t ranks = o.world_size.value_or(o.ranks);
+  if (o.world_size && o.ranks != 1 && o.ranks != *o.world_size) {
+    return fail(ErrorKind::invalid_argument,
+                fmt::format("this stack has workers only: --ranks {} and --world-size {} differ",
+                            o.ranks, *o.world_size));
+  }
+  if (ranks < 1 || ranks > 65536) {
+    return fail(ErrorKind::invalid_argument,
+                fmt::format("must be from 1 to 65536: --ranks {}", ranks));
+  }
+  config.ranks = static_cast<int>(ranks);
+  DLOBD_TRY_VOID(processor, resolve_processor(o, config));
+  DLOBD_TRY_VOID(length, resolve_length(o, config));
+  DLOBD_TRY_VOID(optimizer, resolve_optimizer(o, config));
+  DLOBD_TRY(uneven, batches::parse_uneven(o.uneven));
+  config.uneven = uneven;
+  DLOBD_TRY(timeout, finite("--peer-timeout", o.peer_timeout, 0.1, 86400));
+  config.peer_timeout =
+      std::chrono::duration_cast<base::Duration>(std::chrono::duration<double>(timeout));
+  config.link.peer_timeout = config.peer_timeout;
+  config.seed = o.seed;
+  config.checkpoint_folder = o.checkpoint;
+  config.resume = o.resume;
+  config.out = o.out;
+  config.data = o.data;
+  config.model = o.model;
+
+  DLOBD_TRY(dataset, records::open_dataset(store, o.data));
+  DLOBD_TRY(model, compute::find_model(o.model, dataset.shape(), dataset.classes()));
+  const bool none_given = !o.local_batch_size && !o.global_batch_size;
+  DLOBD_TRY(batch, batches::batch_sizes(
+                       design.batch_rule,
+                       none_given ? std::optional<std::int64_t>(64) : o.local_batch_size,
+                       o.global_batch_size, config.ranks, dataset.count(records::Part::train)));
+  config.batch = batch;
+  if (config.processor.kind == compute::Processor::Kind::profile) {
+    DLOBD_TRY(profile, compute::read_profile(config.processor.profile_path));
+    base::VirtualLoop loop;
+    DLOBD_TRY_VOID(fits, compute::make_profile(loop, profile, model, compute::Backing::phantom));
+  }
+  DLOBD_TRY_VOID(resume, resolve_resume(o, store, config));
+  Resolved resolved{std::move(config), std::move(dataset), std::move(model)};
+  return resolved;
+}
+
+}  // namespace dlobd::app

@@ -1,0 +1,71 @@
+// The options of `dlobd train`: as they are typed, and made into a checked training::Config.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "compute/model.h"
+#include "records/dataset.h"
+#include "storage/store.h"
+#include "training/config.h"
+
+namespace dlobd::app {
+
+struct TrainOptions {
+  std::string stack;
+  std::optional<std::string> behaviour;
+  std::vector<std::string> defects;  // NAME=faithful|fixed
+  std::string network = "tcp";
+  std::optional<std::string> provider;
+  std::string interface;
+  std::optional<std::string> link;
+  std::string processor = "cpu+onednn";
+  std::optional<std::string> blas;
+  std::string mkl_folder;
+  std::int64_t threads = 0;  // 0: share the CPUs among the ranks
+  std::string model = "lenet";
+  std::string data = "data/mnist";
+  std::string uneven = "drop_last";
+  std::int64_t ranks = 1;
+  std::optional<std::int64_t> local_batch_size;
+  std::optional<std::int64_t> global_batch_size;
+  std::int64_t evaluate_every = 0;
+  std::optional<std::int64_t> epochs;
+  std::optional<std::int64_t> steps;
+  std::optional<double> until_accuracy;
+  double learning_rate = 0.01;
+  std::string lr_policy = "fixed";
+  double momentum = 0.9;
+  double weight_decay = 5e-4;
+  std::uint64_t seed = 1;
+  double peer_timeout = 10;
+  std::string checkpoint;
+  std::string resume;
+  std::string out = "runs";
+  bool json = false;
+  bool verbose = false;
+
+  // One rank of a job that somebody else starts.
+  std::optional<std::int64_t> rank;
+  std::optional<std::int64_t> world_size;
+  std::string rendezvous;
+  bool launched = false;  // by our own launcher: descriptors are inherited
+};
+
+// Declares the options of `train` on its subcommand.
+void add_train_options(CLI::App& app, TrainOptions& options);
+
+// Checks all that can be checked before ranks start, against this host and the data. The dataset is
+// opened for it and given back. Errors are one line each; nothing is left behind.
+struct Resolved {
+  training::Config config;
+  records::Dataset dataset;
+  compute::Model model;
+};
+base::Result<Resolved> resolve(const TrainOptions& options, storage::Store& store);
+
+}  // namespace dlobd::app

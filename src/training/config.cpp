@@ -1,0 +1,59 @@
+#include "training/config.h"
+
+#include <nlohmann/json.hpp>
+
+namespace dlobd::training {
+
+std::string_view name(NetworkKind network) {
+  return network == NetworkKind::tcp ? "tcp" : "simulated";
+}
+
+metrics::RunConfig run_config(const Config& config) {
+  metrics::RunConfig run;
+  run.stack = stacks::name(config.design.stack);
+  run.exchange = config.design.exchange;
+  if (config.design.behaviour) run.behaviour = stacks::name(*config.design.behaviour);
+  for (const auto& defect : config.design.defects) {
+    run.defects[defect.name] = stacks::name(defect.behaviour);
+  }
+  run.network = name(config.network);
+  run.processor = config.processor.text();
+  if (config.processor.needs_libtorch()) run.threads = config.threads;
+  run.model = config.model;
+  run.data = config.data;
+  run.feed = "idx, " + std::string(batches::name(config.uneven));
+  run.ranks = config.ranks;
+  run.local_batch_size = static_cast<std::int64_t>(config.batch.local);
+  run.global_batch_size = static_cast<std::int64_t>(config.batch.global);
+  if (config.epochs) run.epochs = static_cast<double>(*config.epochs);
+  run.learning_rate = config.optimizer.learning_rate.base;
+  run.lr_policy = config.optimizer.learning_rate.text();
+  run.momentum = config.optimizer.momentum;
+  run.weight_decay = config.optimizer.weight_decay;
+  run.seed = config.seed;
+
+  auto& more = run.more;
+  more["batch_rule"] = batches::name(config.design.batch_rule);
+  more["steps"] = config.steps ? nlohmann::json(*config.steps) : nlohmann::json();
+  more["until_accuracy"] =
+      config.until_accuracy ? nlohmann::json(*config.until_accuracy) : nlohmann::json();
+  more["evaluate_every"] = config.evaluate_every;
+  more["blas"] = config.blas ? nlohmann::json(compute::text(*config.blas)) : nlohmann::json();
+  more["peer_timeout_seconds"] = std::chrono::duration<double>(config.peer_timeout).count();
+  more["resume"] = config.resume.empty() ? nlohmann::json() : nlohmann::json(config.resume);
+  if (config.network == NetworkKind::simulated) more["link"] = config.link_text;
+  return run;
+}
+
+std::uint64_t hash(const Config& config) {
+  // FNV-1a over the text of the record's configuration: what is recorded is what must agree.
+  metrics::RunRecord record;
+  record.config = run_config(config);
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char byte : metrics::to_json(record).at("config").dump()) {
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3ULL;
+  }
+  return hash;
+}
+
+}  // namespace dlobd::training

@@ -1,0 +1,226 @@
+#include "training/rank.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "metrics/process.h"
+#include "training/checkpoint.h"
+#include "training/identity.h"
+
+namespace dlobd::training {
+
+using base::ErrorKind;
+using base::Result;
+using base::Task;
+
+namespace {
+
+std::vector<std::byte> bytes_of(std::uint64_t value) {
+  std::vector<std::byte> bytes(sizeof value);
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+metrics::TrafficCount count_of(const transport::Count& count) {
+  return {count.messages, count.bytes};
+}
+
+}  // namespace
+
+Rank::Rank(Parts parts)
+    : parts_(std::move(parts)),
+      phases_(parts_.loop),
+      reporter_([this](metrics::Blob blob) {
+        if (parts_.ship) {
+          parts_.ship(std::move(blob));
+        } else if (member_) {
+          if (parts_.kept) parts_.kept(blob);
+          member_->ship(std::move(blob));
+        }
+      }),
+      optimizer_(parts_.config.optimizer, parts_.replica->arena(), parts_.kernels),
+      verdict_known_(parts_.loop) {}
+
+void Rank::request_stop() {
+  if (member_) member_->request_stop();
+}
+
+Task<Result<End>> Rank::run(std::unique_ptr<cluster::Link> link, cluster::JobIdentity identity) {
+  cluster::Member::Options options;
+  options.peer_timeout = parts_.config.peer_timeout;
+  auto joined = co_await cluster::Member::join(parts_.loop, std::move(link), std::move(identity),
+                                               parts_.rank, options);
+  DLOBD_CO_CHECK(joined);
+  member_ = std::move(*joined);
+  watch();
+
+  auto end = co_await train();
+  if (end) {
+    auto left = co_await member_->leave();
+    if (left) co_return end;
+    end = base::fail(left.error());
+  }
+  // The verdict is what all ranks report, whatever this one saw first. A rank that knows its own
+  // failure makes it the verdict.
+  if (!verdict_ && end.error().kind != ErrorKind::peer_lost) {
+    member_->report_failure(end.error().message);
+  }
+  co_await verdict_known_.wait();
+  parts_.endpoint->fail(verdict_->error());
+  // Says goodbye all the same: rank 0 stays until the survivors' last reports have come in.
+  (void)co_await member_->leave();
+  if (verdict_->culprit == parts_.rank && verdict_->cause == cluster::Verdict::Cause::failed) {
+    co_return end;
+  }
+  co_return base::fail(verdict_->error());
+}
+
+void Rank::watch() {
+  parts_.endpoint->on_link_broken(
+      [this](int peer, const base::Error& why) { member_->suspect(peer, why.message); });
+  member_->on_verdict([this](const cluster::Verdict& verdict) {
+    verdict_ = verdict;
+    parts_.endpoint->fail(verdict.error());
+    verdict_known_.set();
+  });
+}
+
+Task<Result<End>> Rank::train() {
+  auto connected = co_await connect();
+  DLOBD_CO_CHECK(connected);
+  clock_start_ = parts_.loop.now();
+  report_start();
+  auto plan = co_await agree();
+  DLOBD_CO_CHECK(plan);
+
+  Result<Feed> feed;
+  base::UniqueFunction<void()> open = [&] {
+    feed = open_feed(parts_.dataset, parts_.config, parts_.rank, *plan, parts_.read_ahead);
+  };
+  co_await parts_.worker->run(std::move(open));
+  DLOBD_CO_CHECK(feed);
+  feed_ = std::move(*feed);
+
+  auto from = co_await start_position(plan->steps);
+  DLOBD_CO_CHECK(from);
+  member_->set_phase("train");
+  StepLoop::Parts loop_parts{parts_.loop,     parts_.config, parts_.rank, *parts_.worker,
+                             *parts_.replica, *feed_.train,  *feed_.test, *exchange_,
+                             optimizer_,      *member_,      phases_,     reporter_,
+                             parts_.store,    clock_start_,  plan->steps};
+  StepLoop steps(loop_parts, *from);
+  auto end = co_await steps.run();
+  report_end(steps.samples_seen(), *plan, steps.position().epoch - from->epoch);
+  DLOBD_CO_CHECK(end);
+  member_->set_phase("end");
+  auto shut = co_await parts_.endpoint->shutdown();
+  DLOBD_CO_CHECK(shut);
+  co_return end;
+}
+
+Task<Result<void>> Rank::connect() {
+  member_->set_phase("connect");
+  parts_.replica->initialize(parts_.config.seed);
+  const exchange::Context context{*parts_.endpoint, parts_.replica->arena(), optimizer_,
+                                  parts_.kernels, phases_};
+  exchange_ = stacks::make_exchange(parts_.config.design, context);
+  auto mine = parts_.endpoint->descriptor();
+  DLOBD_CO_CHECK(mine);
+  auto descriptors = co_await member_->all_gather(std::move(*mine));
+  DLOBD_CO_CHECK(descriptors);
+  co_return co_await parts_.endpoint->connect(*descriptors);
+}
+
+// Each rank states its own shard: what it found, not what the others think that it should have.
+Task<Result<batches::EpochPlan>> Rank::agree() {
+  const auto records = parts_.dataset.count(records::Part::train);
+  const auto shard = batches::shard_of(records, parts_.rank, parts_.config.ranks);
+  auto mine = bytes_of(shard.count);
+  auto gathered = co_await member_->all_gather(std::move(mine));
+  DLOBD_CO_CHECK(gathered);
+  std::vector<std::uint64_t> sizes;
+  for (const auto& blob : *gathered) {
+    std::uint64_t size = 0;
+    if (blob.size() != sizeof size) {
+      co_return base::fail(ErrorKind::corrupt_data,
+                           fmt::format("a shard size of {} bytes instead of 8 came from rank {}",
+                                       blob.size(), sizes.size()));
+    }
+    std::memcpy(&size, blob.data(), sizeof size);
+    sizes.push_back(size);
+  }
+  co_return batches::agree_on_steps(sizes, parts_.config.batch.local, parts_.config.uneven);
+}
+
+Task<Result<Position>> Rank::start_position(std::uint64_t steps_per_epoch) {
+  Position from;
+  if (parts_.config.resume.empty()) co_return from;
+  Result<Checkpoint> loaded;
+  base::UniqueFunction<void()> read = [&] { loaded = load(parts_.store, parts_.config.resume); };
+  co_await parts_.worker->run(std::move(read));
+  DLOBD_CO_CHECK(loaded);
+  auto same = check_same_run(*loaded, identity_of(parts_.config), parts_.config.resume);
+  DLOBD_CO_CHECK(same);
+  const auto& arena = parts_.replica->arena();
+  if (loaded->parameters.size() != arena.size() || loaded->momentum.size() != arena.size() ||
+      loaded->state.size() != arena.state().size() ||
+      loaded->generators.size() != static_cast<std::size_t>(parts_.config.ranks) ||
+      loaded->batch >= steps_per_epoch) {
+    co_return base::fail(
+        ErrorKind::corrupt_data,
+        fmt::format(
+            "the checkpoint does not fit the model or the data: {}: {} parameters, {} here; "
+            "batch {} of {} in an epoch",
+            parts_.config.resume, loaded->parameters.size(), arena.size(), loaded->batch,
+            steps_per_epoch));
+  }
+  std::copy(loaded->parameters.begin(), loaded->parameters.end(), arena.parameters().begin());
+  std::copy(loaded->state.begin(), loaded->state.end(), arena.state().begin());
+  std::copy(loaded->momentum.begin(), loaded->momentum.end(), optimizer_.momentum().begin());
+  auto set = parts_.replica->set_generator_state(
+      loaded->generators[static_cast<std::size_t>(parts_.rank)]);
+  DLOBD_CO_CHECK(set);
+  from.step = loaded->step;
+  from.epoch = loaded->epoch;
+  from.batch = loaded->batch;
+  co_return from;
+}
+
+void Rank::report_start() {
+  metrics::RankStarted started;
+  started.rank = parts_.rank;
+  started.pid = getpid();
+  started.training_started_unix_ns = metrics::unix_now_ns();
+  started.environment = parts_.environment;
+  reporter_.add(metrics::Report(started));
+}
+
+void Rank::report_end(std::uint64_t samples_seen, const batches::EpochPlan& plan,
+                      std::uint64_t epochs_begun) {
+  using transport::Traffic;
+  const auto& counters = parts_.endpoint->counters();
+  metrics::RankSummary summary;
+  summary.rank = parts_.rank;
+  summary.host = parts_.environment.host;
+  summary.pid = getpid();
+  summary.data_sent = count_of(counters.sent_of(Traffic::data));
+  summary.data_received = count_of(counters.received_of(Traffic::data));
+  summary.control_sent = count_of(counters.sent_of(Traffic::control));
+  summary.control_received = count_of(counters.received_of(Traffic::control));
+  summary.apart_sent = count_of(counters.sent_of(Traffic::apart));
+  summary.apart_received = count_of(counters.received_of(Traffic::apart));
+  summary.peak_rss_bytes = metrics::peak_rss_bytes();
+  summary.samples_seen = samples_seen;
+  const auto shard = batches::shard_of(parts_.dataset.count(records::Part::train), parts_.rank,
+                                       parts_.config.ranks);
+  const std::uint64_t seen = plan.samples_seen[static_cast<std::size_t>(parts_.rank)];
+  if (seen < shard.count) summary.samples_dropped = (shard.count - seen) * epochs_begun;
+  if (seen > shard.count) summary.samples_padded = (seen - shard.count) * epochs_begun;
+  reporter_.add(metrics::Report(summary));
+}
+
+}  // namespace dlobd::training

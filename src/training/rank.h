@@ -1,0 +1,80 @@
+// One rank of a job, from joining to leaving: the same on both clocks, whoever made its parts.
+//
+//   join        the membership; a link that breaks becomes a suspicion, a verdict fails the
+//   endpoint connect     the exchange registers its memory, descriptors are gathered, links are
+//   made agree       on the steps of an epoch, from every rank's own shard train       the step
+//   loop leave       in order; or, after a failure, once the cause is known on all ranks
+//
+// Errors: peer_lost with the one culprit that all survivors name; else this rank's own, which
+// becomes the verdict for the others. Reports go out in both cases. Belongs to the loop's thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "base/loop.h"
+#include "base/result.h"
+#include "cluster/membership.h"
+#include "compute/kernels.h"
+#include "compute/replica.h"
+#include "compute/worker.h"
+#include "metrics/report.h"
+#include "records/dataset.h"
+#include "storage/store.h"
+#include "training/config.h"
+#include "training/feed.h"
+#include "training/step_loop.h"
+#include "transport/endpoint.h"
+
+namespace dlobd::training {
+
+class Rank {
+ public:
+  struct Parts {
+    base::Loop& loop;
+    const Config& config;
+    int rank;
+    const records::Dataset& dataset;
+    storage::WritableStore& store;
+    std::unique_ptr<compute::Worker> worker;  // for the feed, the local optimizer and files
+    std::unique_ptr<compute::Replica> replica;
+    std::unique_ptr<transport::Endpoint> endpoint;
+    const compute::Kernels& kernels;
+    metrics::Environment environment;
+    bool read_ahead;
+    std::function<void(metrics::Blob)> ship;         // where reports go; empty: to the hub's rank
+    std::function<void(const metrics::Blob&)> kept;  // hears a copy of what went to the hub's rank
+  };
+
+  explicit Rank(Parts parts);
+
+  base::Task<base::Result<End>> run(std::unique_ptr<cluster::Link> link,
+                                    cluster::JobIdentity identity);
+
+  // A user asks for an end: all ranks stop after one agreed step. Nothing before the job has begun.
+  void request_stop();
+
+ private:
+  base::Task<base::Result<End>> train();
+  base::Task<base::Result<void>> connect();
+  base::Task<base::Result<batches::EpochPlan>> agree();
+  base::Task<base::Result<Position>> start_position(std::uint64_t steps_per_epoch);
+  void report_start();
+  void report_end(std::uint64_t samples_seen, const batches::EpochPlan& plan,
+                  std::uint64_t epochs_begun);
+  void watch();
+
+  Parts parts_;
+  metrics::Phases phases_;
+  metrics::Reporter reporter_;
+  std::unique_ptr<cluster::Member> member_;
+  exchange::Sgd optimizer_;
+  std::unique_ptr<exchange::Exchange> exchange_;
+  Feed feed_;
+  base::Time clock_start_{0};
+  std::optional<cluster::Verdict> verdict_;
+  base::Event verdict_known_;
+};
+
+}  // namespace dlobd::training

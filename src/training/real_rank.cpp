@@ -1,0 +1,174 @@
+#include "training/real_rank.h"
+
+#include <unistd.h>
+
+#include <asio/signal_set.hpp>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "cluster/in_process_link.h"
+#include "cluster/tcp_link.h"
+#include "metrics/devices.h"
+#include "storage/local.h"
+#include "training/identity.h"
+#include "training/rank.h"
+#include "transport/tcp/endpoint.h"
+#include "transport/tcp/interface.h"
+
+namespace dlobd::training {
+
+namespace {
+
+using base::Result;
+using base::Task;
+using namespace std::chrono_literals;
+
+constexpr base::Duration kJoinTimeout = 60s;
+// What the end of the job has woken runs to its own end in this time.
+constexpr base::Duration kLinger = 10ms;
+
+class RealRank {
+ public:
+  RealRank(const Config& config, const Placement& placement, const records::Dataset& dataset,
+           const Replicas& replicas, const Observers& observers)
+      : config_(config),
+        placement_(placement),
+        dataset_(dataset),
+        replicas_(replicas),
+        observers_(observers),
+        identity_(job_identity(config, placement.token)),
+        signals_(loop_.context(), SIGINT, SIGTERM) {}
+
+  Result<End> run() {
+    wait_for_signal();
+    loop_.spawn(live());
+    loop_.run();
+    return *end_;
+  }
+
+ private:
+  Task<void> live() {
+    auto end = co_await join_and_run();
+    co_await loop_.sleep_for(kLinger);
+    end_ = std::move(end);
+    loop_.stop();
+  }
+
+  Task<Result<End>> join_and_run() {
+    std::unique_ptr<cluster::Link> link;
+    if (placement_.rank == 0) {
+      auto opened = open_hub();
+      DLOBD_CO_CHECK(opened);
+      link = std::move(*opened);
+    } else {
+      auto dialled =
+          co_await cluster::dial(loop_, placement_.rendezvous, loop_.now() + kJoinTimeout);
+      DLOBD_CO_CHECK(dialled);
+      link = std::move(*dialled);
+    }
+    auto made = make_rank();
+    DLOBD_CO_CHECK(made);
+    co_return co_await rank_->run(std::move(link), identity_);
+  }
+
+  Result<std::unique_ptr<cluster::Link>> open_hub() {
+    cluster::Member::Options options;
+    options.peer_timeout = config_.peer_timeout;
+    options.join_timeout = kJoinTimeout;
+    DLOBD_TRY(listener, placement_.listen_fd >= 0
+                            ? cluster::Listener::from_fd(loop_, placement_.listen_fd)
+                            : cluster::Listener::bind(loop_, placement_.rendezvous));
+    listener_ = std::move(listener);
+    hub_ = cluster::Hub::make(loop_, identity_, options);
+    if (observers_.shipped) hub_->on_shipped(observers_.shipped);
+    listener_->on_link(
+        [this](std::unique_ptr<cluster::Link> link) { hub_->accept(std::move(link)); });
+    auto pair = cluster::in_process_pair(loop_);
+    hub_->accept(std::move(pair.first));
+    return std::move(pair.second);
+  }
+
+  // The address by which the others reach this rank.
+  Result<std::string> data_address() {
+    if (!config_.interface.empty()) return transport::tcp::interface_address(config_.interface);
+    return transport::tcp::source_address(placement_.rendezvous);
+  }
+
+  Result<void> make_rank() {
+    DLOBD_TRY(address, data_address());
+    transport::tcp::Options options;
+    options.address = address;
+    options.piece_bytes = stacks::piece_bytes(config_.design);
+    options.peer_timeout = config_.peer_timeout;
+    options.token = placement_.token;
+    DLOBD_TRY(endpoint,
+              transport::tcp::TcpEndpoint::make(loop_, placement_.rank, config_.ranks, options));
+    DLOBD_TRY(replica, replicas_.make(loop_, std::make_unique<compute::ThreadWorker>(loop_)));
+
+    auto environment = metrics::read_environment();
+    replicas_.describe(environment);
+    environment.provider_used = "tcp";
+    environment.software_rdma = false;
+    environment.unknown["libfabric"] = "not used by network tcp";
+    environment.interface = transport::tcp::interface_of_address(address).value_or(address);
+    environment.link_speed = metrics::link_speed(*environment.interface);
+    if (!environment.link_speed) {
+      environment.unknown["link_speed"] =
+          "the interface does not state one: " + *environment.interface;
+    }
+    Rank::Parts parts{loop_,
+                      config_,
+                      placement_.rank,
+                      dataset_,
+                      store_,
+                      std::make_unique<compute::ThreadWorker>(loop_),
+                      std::move(replica),
+                      std::move(endpoint),
+                      compute::cpu_kernels(),
+                      std::move(environment),
+                      true,
+                      observers_.own,
+                      observers_.kept};
+    rank_ = std::make_unique<Rank>(std::move(parts));
+    return {};
+  }
+
+  // The first signal asks for an agreed end; by the second the user means it.
+  void wait_for_signal() {
+    signals_.async_wait([this](const std::error_code& error, int) {
+      if (error) return;
+      if (stop_asked_ || !rank_) ::_exit(130);
+      stop_asked_ = true;
+      rank_->request_stop();
+      wait_for_signal();
+    });
+  }
+
+  const Config& config_;
+  const Placement& placement_;
+  const records::Dataset& dataset_;
+  const Replicas& replicas_;
+  const Observers& observers_;
+  base::RealLoop loop_;
+  storage::LocalStore store_;
+  cluster::JobIdentity identity_;
+  std::unique_ptr<cluster::Listener> listener_;
+  std::unique_ptr<cluster::Hub> hub_;
+  std::unique_ptr<Rank> rank_;
+  asio::signal_set signals_;
+  bool stop_asked_ = false;
+  std::optional<Result<End>> end_;
+};
+
+}  // namespace
+
+Result<End> run_real_rank(const Config& config, const Placement& placement,
+                          const records::Dataset& dataset, const Replicas& replicas,
+                          const Observers& observers) {
+  RealRank rank(config, placement, dataset, replicas, observers);
+  return rank.run();
+}
+
+}  // namespace dlobd::training

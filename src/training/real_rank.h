@@ -1,0 +1,40 @@
+// One rank of a real job, in this process: its loop on the calling thread, computation on another,
+// bytes over TCP. Rank 0 also has the hub. SIGINT and SIGTERM ask for an agreed end; a second one
+// ends at once.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "metrics/report.h"
+#include "records/dataset.h"
+#include "training/config.h"
+#include "training/replicas.h"
+#include "training/step_loop.h"
+
+namespace dlobd::training {
+
+struct Placement {
+  int rank = 0;
+  std::string rendezvous;  // host:port of the hub
+  int listen_fd = -1;      // rank 0: the hub's socket where a launcher has bound it already
+  std::string token;       // secret of the job
+};
+
+struct Observers {
+  // This rank's reports. Empty: they go to rank 0.
+  std::function<void(metrics::Blob)> own;
+  // A copy of this rank's reports that went to rank 0.
+  std::function<void(const metrics::Blob&)> kept;
+  // On rank 0: the reports that ranks have sent it, its own included.
+  std::function<void(int rank, metrics::Blob)> shipped;
+};
+
+// Blocks until the rank has ended. Errors as Rank's; before that: a busy port, an interface that is
+// not there, a hub that does not answer.
+base::Result<End> run_real_rank(const Config& config, const Placement& placement,
+                                const records::Dataset& dataset, const Replicas& replicas,
+                                const Observers& observers);
+
+}  // namespace dlobd::training

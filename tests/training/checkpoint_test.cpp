@@ -1,0 +1,81 @@
+#include "training/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/idx_fixture.h"
+#include "storage/local.h"
+
+namespace dlobd::training {
+namespace {
+
+Checkpoint example() {
+  Checkpoint checkpoint;
+  checkpoint.stack = "caffeonspark";
+  checkpoint.defects = "optimizer_full=fixed";
+  checkpoint.model = "softmax";
+  checkpoint.ranks = 2;
+  checkpoint.local_batch_size = 32;
+  checkpoint.seed = 7;
+  checkpoint.step = 1234;
+  checkpoint.epoch = 1;
+  checkpoint.batch = 296;
+  checkpoint.parameters = {1.5F, -0.0F, 1e-40F};
+  checkpoint.state = {2};
+  checkpoint.momentum = {3, 4, 5};
+  checkpoint.generators = {std::string("\0\xff", 2), ""};
+  return checkpoint;
+}
+
+TEST(Checkpoint, ComesBackBitForBit) {
+  const auto decoded = decode(encode(example()));
+  ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
+  EXPECT_EQ(*decoded, example());
+}
+
+TEST(Checkpoint, EveryCutAndEveryFlippedBitIsNoticed) {
+  const auto whole = encode(example());
+  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    EXPECT_FALSE(decode(std::span(whole).first(bytes)).has_value()) << bytes;
+  }
+  for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    auto damaged = whole;
+    damaged[bit / 8] ^= std::byte{1} << (bit % 8);
+    EXPECT_FALSE(decode(damaged).has_value()) << bit;
+  }
+}
+
+TEST(Checkpoint, SavesUnderItsNameOnlyWhenWhole) {
+  testing::TempFolder folder;
+  storage::LocalStore store;
+  const std::string path = folder.file("a.ckpt");
+  ASSERT_TRUE(save(store, path, example()).has_value());
+  auto later = example();
+  later.step = 5000;
+  ASSERT_TRUE(save(store, path, later).has_value()) << "an older one of the same name is replaced";
+  const auto loaded = load(store, path);
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+  EXPECT_EQ(loaded->step, 5000U);
+  const auto entries = store.list(folder.path());
+  ASSERT_TRUE(entries.has_value());
+  EXPECT_EQ(entries->size(), 1U) << "nothing half-written is left";
+}
+
+TEST(Checkpoint, NamesWhatDiffersFromTheRun) {
+  auto other = example();
+  other.ranks = 4;
+  const auto same = check_same_run(example(), other, "a.ckpt");
+  ASSERT_FALSE(same.has_value());
+  EXPECT_EQ(same.error().message,
+            "the checkpoint is of another run: a.ckpt: ranks is 2 there, 4 here");
+}
+
+TEST(Checkpoint, RefusesOtherFiles) {
+  const std::string text = "this is some other file, long enough to have a header";
+  const auto decoded = decode(std::as_bytes(std::span(text)));
+  ASSERT_FALSE(decoded.has_value());
+  EXPECT_THAT(decoded.error().message, ::testing::HasSubstr("not a checkpoint"));
+}
+
+}  // namespace
+}  // namespace dlobd::training

@@ -1,0 +1,89 @@
+// A small job for tests: softmax regression on a few hundred samples, computed by the reference
+// replica.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compute/model.h"
+#include "data/idx_fixture.h"
+#include "metrics/run_recorder.h"
+#include "records/dataset.h"
+#include "storage/local.h"
+#include "training/config.h"
+#include "training/replicas.h"
+#include "training/simulated_job.h"
+
+namespace dlobd::training {
+
+class JobFixture : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    testing::write_idx(folder_.path(), 203, 40, 6, 6);
+    auto dataset = records::open_dataset(store_, folder_.path());
+    ASSERT_TRUE(dataset.has_value()) << dataset.error().message;
+    dataset_.emplace(std::move(*dataset));
+    auto model = compute::find_model("softmax", dataset_->shape(), dataset_->classes());
+    ASSERT_TRUE(model.has_value()) << model.error().message;
+    model_ = *model;
+  }
+
+  Config config(const std::string& stack, std::optional<std::string> behaviour, int ranks) {
+    Config config;
+    auto design = stacks::make_design(stack, std::move(behaviour), {});
+    EXPECT_TRUE(design.has_value());
+    config.design = *design;
+    config.network = NetworkKind::simulated;
+    config.link.latency = std::chrono::microseconds(20);
+    config.link.bandwidth_bytes_per_second = 1'000'000'000;
+    config.link.send_per_message = std::chrono::microseconds(2);
+    config.link.receive_per_message = std::chrono::microseconds(2);
+    config.link.jitter = std::chrono::microseconds(50);
+    config.peer_timeout = std::chrono::seconds(2);
+    config.link.peer_timeout = config.peer_timeout;
+    config.processor.kind = compute::Processor::Kind::reference;
+    config.model = "softmax";
+    config.data = folder_.path();
+    config.ranks = ranks;
+    config.batch.local = 8;
+    config.batch.global = 8 * static_cast<std::uint64_t>(ranks);
+    config.epochs = 2;
+    config.optimizer.learning_rate.base = 0.05;
+    config.out = folder_.path() + "/runs";
+    return config;
+  }
+
+  std::unique_ptr<SimulatedJob> make_job(const Config& config,
+                                         metrics::RunRecorder* recorder = nullptr) {
+    auto replicas = Replicas::load(config, model_, "");
+    EXPECT_TRUE(replicas.has_value());
+    auto job = SimulatedJob::make(config, *dataset_, *replicas,
+                                  [recorder](int rank, const metrics::Blob& blob) {
+                                    if (recorder != nullptr) recorder->add(rank, blob);
+                                  });
+    EXPECT_TRUE(job.has_value());
+    return std::move(*job);
+  }
+
+  static std::vector<float> parameters(SimulatedJob& job, int rank) {
+    const auto span = job.arena(rank).parameters();
+    return {span.begin(), span.end()};
+  }
+
+  static bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  }
+
+  testing::TempFolder folder_;
+  storage::LocalStore store_;
+  std::optional<records::Dataset> dataset_;
+  compute::Model model_;
+};
+
+}  // namespace dlobd::training

@@ -1,0 +1,166 @@
+// Whole jobs in virtual time: the code that real ranks run, from joining to leaving.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "training/identity.h"
+#include "training/job_fixture.h"
+
+namespace dlobd::training {
+namespace {
+
+struct Variant {
+  const char* stack;
+  const char* behaviour;  // nullptr: none
+};
+
+const Variant kVariants[] = {
+    {"caffeonspark", "faithful"}, {"caffeonspark", "fixed"}, {"allreduce", nullptr}};
+
+std::optional<std::string> behaviour_of(const Variant& variant) {
+  if (variant.behaviour == nullptr) return std::nullopt;
+  return variant.behaviour;
+}
+
+class Job : public JobFixture, public ::testing::WithParamInterface<Variant> {};
+
+std::string variant_name(const ::testing::TestParamInfo<Variant>& info) {
+  return std::string(info.param.stack) +
+         (info.param.behaviour != nullptr ? std::string("_") + info.param.behaviour : "");
+}
+
+TEST_P(Job, TrainsOnAnyNumberOfRanks) {
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    const Config configuration = config(GetParam().stack, behaviour_of(GetParam()), ranks);
+    metrics::RunRecorder recorder(
+        run_config(configuration),
+        metrics::RunRecorder::Start{0, ranks, metrics::RunSource::simulated});
+    auto job = make_job(configuration, &recorder);
+    const auto end = job_end(job->run());
+    ASSERT_TRUE(end.has_value()) << end.error().message;
+    EXPECT_EQ(*end, End::finished);
+
+    const auto record = recorder.record(metrics::RunStatus::finished);
+    const std::uint64_t steps = 2 * (203 / ranks / 8);
+    EXPECT_EQ(record.summary.steps, steps);
+    EXPECT_EQ(record.steps.size(), steps * static_cast<std::uint64_t>(ranks));
+    EXPECT_EQ(record.evaluations.size(), 2U);
+    EXPECT_LT(record.evaluations.back().loss, std::log(10.0)) << "better than guessing";
+    ASSERT_EQ(record.ranks.size(), static_cast<std::size_t>(ranks));
+    const auto& views = job->arena(0).views();
+    for (const auto& rank : record.ranks) {
+      const auto traffic = stacks::step_traffic(configuration.design, views, ranks, rank.rank);
+      EXPECT_EQ(rank.data_sent.messages, steps * traffic.messages_sent);
+      EXPECT_EQ(rank.data_sent.bytes, steps * traffic.bytes_sent);
+      EXPECT_EQ(rank.data_received.messages, steps * traffic.messages_received);
+      EXPECT_EQ(rank.data_received.bytes, steps * traffic.bytes_received);
+      EXPECT_EQ(rank.samples_seen, steps * 8);
+    }
+    for (const auto& row : record.steps) {
+      base::Duration sum = row.totals.unattributed;
+      for (const auto phase : row.totals.phases) sum += phase;
+      EXPECT_EQ(sum, row.totals.wall);
+    }
+  }
+}
+
+TEST_P(Job, IsTheSameRunForTheSameSeedAndAnotherForAnother) {
+  Config configuration = config(GetParam().stack, behaviour_of(GetParam()), 3);
+  const auto run = [&] {
+    auto job = make_job(configuration);
+    EXPECT_TRUE(job_end(job->run()).has_value());
+    return std::make_pair(parameters(*job, 0), job->loop().now());
+  };
+  const auto first = run();
+  const auto second = run();
+  EXPECT_TRUE(same_bits(first.first, second.first));
+  EXPECT_EQ(first.second, second.second);
+  configuration.seed = 99;
+  EXPECT_FALSE(same_bits(first.first, run().first));
+}
+
+// Interrupted at any step and resumed, the run ends where the uninterrupted one does. The faithful
+// CaffeOnSpark does not: its snapshot holds only rank 0's slice as the cluster has it.
+TEST_P(Job, ResumesOnTheSameTrajectory) {
+  const bool faithful =
+      GetParam().behaviour != nullptr && std::string(GetParam().behaviour) == "faithful";
+  Config configuration = config(GetParam().stack, behaviour_of(GetParam()), 3);
+  configuration.epochs.reset();
+  configuration.steps = 13;
+  auto straight = make_job(configuration);
+  ASSERT_TRUE(job_end(straight->run()).has_value());
+
+  for (const std::uint64_t stop_after : {1, 5, 8, 12}) {
+    Config first = configuration;
+    first.steps = stop_after;
+    first.checkpoint_folder = folder_.path();
+    auto before = make_job(first);
+    ASSERT_TRUE(job_end(before->run()).has_value());
+
+    Config second = configuration;
+    second.resume = checkpoint_path(folder_.path(), first, stop_after);
+    ASSERT_TRUE(std::filesystem::exists(second.resume));
+    auto after = make_job(second);
+    const auto end = job_end(after->run());
+    ASSERT_TRUE(end.has_value()) << end.error().message;
+    EXPECT_EQ(same_bits(parameters(*straight, 0), parameters(*after, 0)), !faithful)
+        << "stopped after step " << stop_after;
+  }
+}
+
+TEST_P(Job, AStopRequestEndsAllRanksAfterOneStepWithACheckpoint) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Config configuration = config(GetParam().stack, behaviour_of(GetParam()), 4);
+    configuration.epochs = 1000;
+    configuration.seed = seed;
+    configuration.checkpoint_folder = folder_.path() + "/" + std::to_string(seed);
+    configuration.evaluate_every = 1'000'000;
+    std::filesystem::create_directories(configuration.checkpoint_folder);
+    metrics::RunRecorder recorder(run_config(configuration),
+                                  metrics::RunRecorder::Start{0, 4, metrics::RunSource::simulated});
+    auto job = make_job(configuration, &recorder);
+    job->loop().call_after(std::chrono::microseconds(5000 + 137 * seed),
+                           [&] { job->rank(static_cast<int>(seed % 4)).request_stop(); });
+    const auto ends = job->run();
+    for (const auto& end : ends) {
+      ASSERT_TRUE(end.has_value());
+      ASSERT_TRUE(end->has_value()) << end->error().message;
+      EXPECT_EQ(**end, End::interrupted);
+    }
+    const auto record = recorder.record(metrics::RunStatus::interrupted);
+    std::map<int, std::uint64_t> last;
+    for (const auto& row : record.steps) last[row.rank] = row.step;
+    ASSERT_EQ(last.size(), 4U);
+    for (const auto& [rank, step] : last) EXPECT_EQ(step, last[0]) << rank;
+    EXPECT_TRUE(std::filesystem::exists(
+        checkpoint_path(configuration.checkpoint_folder, configuration, last[0] + 1)));
+  }
+}
+
+TEST_P(Job, ALossThatIsNoNumberStopsAllAndSaysStepAndRank) {
+  Config configuration = config(GetParam().stack, behaviour_of(GetParam()), 3);
+  configuration.optimizer.learning_rate.base = 1e30;
+  auto job = make_job(configuration);
+  for (const auto& end : job->run()) {
+    ASSERT_TRUE(end.has_value());
+    ASSERT_FALSE(end->has_value());
+    EXPECT_THAT(end->error().message, ::testing::ContainsRegex("rank [0-9], step [0-9]"));
+    EXPECT_THAT(end->error().message, ::testing::HasSubstr("not a number"));
+  }
+}
+
+TEST_P(Job, EndsWhenTheTargetIsReachedAndSaysWhenItIsMissed) {
+  Config configuration = config(GetParam().stack, behaviour_of(GetParam()), 2);
+  configuration.until_accuracy = 0.0;
+  auto reached = make_job(configuration);
+  EXPECT_EQ(job_end(reached->run()).value(), End::finished);
+  configuration.until_accuracy = 1.0;
+  configuration.epochs = 1;
+  auto missed = make_job(configuration);
+  EXPECT_EQ(job_end(missed->run()).value(), End::target_missed);
+}
+
+INSTANTIATE_TEST_SUITE_P(Designs, Job, ::testing::ValuesIn(kVariants), variant_name);
+
+}  // namespace
+}  // namespace dlobd::training
