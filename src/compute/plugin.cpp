@@ -19,7 +19,7 @@ base::Result<TorchPluginInterface*> open_plugin(const std::string& folder) {
                                   "or compute with profile:FILE)",
                                   path));
   }
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) {
     return base::fail(ErrorKind::unavailable, fmt::format("cannot load libtorch: {}", dlerror()));
   }
