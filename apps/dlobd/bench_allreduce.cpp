@@ -1,0 +1,249 @@
+// `dlobd bench allreduce`: the sum of a buffer over all ranks, against what sockets and memory
+// could do.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "bench_collective.h"
+#include "bench_options.h"
+#include "bench_raw.h"
+
+namespace dlobd::app {
+
+using base::ErrorKind;
+using base::fail;
+using base::Result;
+
+namespace {
+
+constexpr const char* kOurs = "dlobd";
+constexpr auto kLimit = std::chrono::minutes(10);  // of one arm's run
+
+struct Options : BenchOptions {
+  std::vector<std::string> sizes{"4KiB", "64KiB", "1724320", "100MiB"};
+  Options() { rounds = 7; }
+};
+
+// "64KiB", "1724320"
+Result<std::uint64_t> parse_size(const std::string& text) {
+  static const std::map<std::string_view, std::uint64_t> kUnits{
+      {"", 1}, {"B", 1}, {"KiB", 1024}, {"MiB", 1024 * 1024}, {"GiB", 1024 * 1024 * 1024}};
+  constexpr std::uint64_t kLargest = std::uint64_t{4} << 30;
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto unit = kUnits.find(std::string_view(end, text.data() + text.size() - end));
+  if (error != std::errc() || unit == kUnits.end()) {
+    return fail(ErrorKind::invalid_argument,
+                fmt::format("not a size such as 64KiB, 100MiB or 1724320: --sizes {}", text));
+  }
+  if (number == 0 || number > kLargest / unit->second ||
+      number * unit->second % sizeof(float) != 0) {
+    return fail(ErrorKind::invalid_argument,
+                fmt::format("not a multiple of 4 bytes, from 4 to 4GiB: --sizes {}", text));
+  }
+  return number * unit->second;
+}
+
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::uint64_t kKi = 1024;
+  if (bytes % (kKi * kKi) == 0) return fmt::format("{} MiB", bytes / kKi / kKi);
+  if (bytes % kKi == 0) return fmt::format("{} KiB", bytes / kKi);
+  return fmt::format("{} B", bytes);
+}
+
+// One arm's processes, whose bodies gave the seconds of each iteration. An iteration takes as long
+// as its slowest rank.
+Run from_ranks(const std::vector<Blob>& blobs, const std::vector<std::uint64_t>& sizes) {
+  std::vector<double> slowest = from_blob(blobs[0]);
+  for (const auto& blob : blobs) {
+    const auto other = from_blob(blob);
+    for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], other[i]);
+  }
+  Run run;
+  std::size_t at = 0;
+  for (const std::uint64_t bytes : sizes) {
+    std::vector<double> us;
+    for (std::size_t i = 0; i < iterations_of(bytes); ++i) us.push_back(1e6 * slowest.at(at++));
+    const std::string key = std::to_string(bytes);
+    run.figures[key] = median(us);
+    run.raw["iterations_us"][key] = std::move(us);
+  }
+  return run;
+}
+
+// One JSON line for each size, as bench/peers prints them.
+Result<Run> from_lines(const std::string& output) {
+  Run run;
+  std::size_t at = 0;
+  while (at < output.size()) {
+    const auto end = std::min(output.find('\n', at), output.size());
+    const auto line = nlohmann::json::parse(output.substr(at, end - at), nullptr, false);
+    at = end + 1;
+    if (!line.is_object() || !line.contains("bytes") || !line.contains("median_us")) continue;
+    run.figures[std::to_string(line["bytes"].get<std::uint64_t>())] =
+        line["median_us"].get<double>();
+  }
+  if (run.figures.empty())
+    return fail(ErrorKind::corrupt_data, "a peer printed no figures: " + output);
+  return run;
+}
+
+struct Bench {
+  Options options;
+  std::vector<std::uint64_t> sizes;
+  Interrupt interrupt;
+
+  Arm forked(const std::string& name, const std::string& title, int ranks, RankBody body) {
+    return {name, title, [this, ranks, body = std::move(body)]() -> Result<Run> {
+              DLOBD_TRY(blobs, run_forked(ranks, body, interrupt, kLimit));
+              return from_ranks(blobs, sizes);
+            }};
+  }
+
+  Arm peer(const std::string& name, const std::string& title, const std::string& program) {
+    return {name, title, [this, name, program]() -> Result<Run> {
+              Command command;
+              command.words = {program, name, std::to_string(options.ranks), "1"};
+              for (const auto bytes : sizes) command.words.push_back(std::to_string(bytes));
+              DLOBD_TRY(finished, run_commands({&command, 1}, interrupt, kLimit));
+              return from_lines(finished[0].output);
+            }};
+  }
+
+  Result<std::vector<Arm>> arms() {
+    std::vector<Arm> all;
+    const auto ranks = static_cast<int>(options.ranks);
+    const RankBody ours = [this](Seat& seat) { return collective(seat, sizes); };
+    all.push_back(forked(kOurs, "dlobd", ranks, ours));
+    all.push_back(forked("dlobd_again", "dlobd, a second time (A/A)", ranks, ours));
+    if (ranks == 2) {
+      for (const auto& setting : raw_settings()) {
+        all.push_back(forked(setting.name, setting.name, ranks, [this, setting](Seat& seat) {
+          return raw_exchange(seat, setting, sizes);
+        }));
+      }
+    }
+    all.push_back(forked("memcpy", "memcpy of the same size", 1,
+                         [this](Seat&) { return copy_memory(sizes); }));
+    if (options.peers) {
+      DLOBD_TRY(program, find_peers());
+      all.push_back(peer("openmpi_tcp", "OpenMPI, TCP", program));
+      all.push_back(peer("openmpi_shm", "OpenMPI, shared memory", program));
+      all.push_back(peer("gloo", "PyTorch, Gloo", program));
+    }
+    return choose_arms(std::move(all), options, kOurs);
+  }
+};
+
+// The raw setting with the lowest median at this size; empty if none ran.
+std::string best_raw(const std::vector<Arm>& arms, const Campaign& campaign,
+                     const std::string& size) {
+  std::string best;
+  double lowest = 0;
+  for (const auto& arm : arms) {
+    if (arm.name.rfind("raw_", 0) != 0) continue;
+    const double us = median(campaign.values(arm.name, size));
+    if (best.empty() || us < lowest) {
+      best = arm.name;
+      lowest = us;
+    }
+  }
+  return best;
+}
+
+void print_tables(const Bench& bench, const std::vector<Arm>& arms, const Campaign& campaign) {
+  fmt::print("All-reduce of float32 over {} processes, {} rounds, seed {}\n{}\n",
+             bench.options.ranks, campaign.rounds(), bench.options.seed, machine_line());
+  for (const std::uint64_t bytes : bench.sizes) {
+    const std::string key = std::to_string(bytes);
+    const std::string limit = best_raw(arms, campaign, key);
+    std::vector<std::vector<std::string>> lines{
+        {size_text(bytes), "us", "algbw GB/s", "time to dlobd's, in a round"}};
+    for (const auto& arm : arms) {
+      const bool raw = arm.name.rfind("raw_", 0) == 0;
+      if (raw && arm.name != limit) continue;
+      const double us = median(campaign.values(arm.name, key));
+      lines.push_back(
+          {raw ? fmt::format("raw exchange, best: {}", arm.name) : arm.title,
+           fmt::format("{:.1f}", us), fmt::format("{:.2f}", static_cast<double>(bytes) / us / 1e3),
+           arm.name == kOurs ? "1" : ratio_text(campaign.ratios(arm.name, kOurs, key))});
+    }
+    fmt::print("\n{}", table(lines));
+  }
+  fmt::print(
+      "\nMedians over the rounds. A time ratio above 1: dlobd is faster. In brackets: the lowest "
+      "and highest round.\n");
+  if (bench.options.ranks != 2)
+    fmt::print("The raw exchange is one of two processes: it runs with --ranks 2 only.\n");
+}
+
+void print_json(const Bench& bench, const std::vector<Arm>& arms, const Campaign& campaign) {
+  auto all = campaign.to_json(kOurs);
+  all["benchmark"] = "allreduce";
+  all["unit"] = "us";
+  all["machine"] = machine();
+  all["config"] = {{"ranks", bench.options.ranks},
+                   {"rounds", bench.options.rounds},
+                   {"seed", bench.options.seed},
+                   {"sizes_bytes", bench.sizes}};
+  for (const std::uint64_t bytes : bench.sizes) {
+    const std::string key = std::to_string(bytes);
+    if (const auto limit = best_raw(arms, campaign, key); !limit.empty())
+      all["best_raw"][key] = limit;
+  }
+  fmt::print("{}\n", all.dump());
+}
+
+int run(const Options& options) {
+  constexpr const char* kName = "allreduce";
+  if (auto good = check_options(options); !good)
+    return complain_of_bench(kName, good.error(), false);
+  Bench bench;
+  bench.options = options;
+  for (const auto& text : options.sizes) {
+    auto size = parse_size(text);
+    if (!size) return complain_of_bench(kName, size.error(), false);
+    bench.sizes.push_back(*size);
+  }
+  auto arms = bench.arms();
+  if (!arms) return complain_of_bench(kName, arms.error(), false);
+  auto campaign =
+      run_rounds(*arms, static_cast<std::size_t>(options.rounds), options.seed, live_line());
+  if (!campaign) return complain_of_bench(kName, campaign.error(), true);
+  end_live_line();
+  if (options.json) {
+    print_json(bench, *arms, *campaign);
+  } else {
+    print_tables(bench, *arms, *campaign);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_bench_allreduce(CLI::App& bench, int& status) {
+  auto options = std::make_shared<Options>();
+  auto* verb = bench.add_subcommand(
+      "allreduce", "The all-reduce over TCP, against plain sockets, memcpy and peers");
+  add_bench_options(*verb, *options);
+  verb->add_option("--sizes", options->sizes,
+                   "Bytes of a buffer, with a comma between: 4KiB,1724320,100MiB")
+      ->delimiter(',')
+      ->capture_default_str();
+  verb->footer(R"(Examples:
+  dlobd bench allreduce
+  dlobd bench allreduce --peers --rounds 15
+  dlobd bench allreduce --sizes 1724320 --arms raw_poll,raw_spin_256k --rounds 30
+  dlobd bench allreduce --ranks 4 --json > allreduce.json
+
+The time of an all-reduce is that of its slowest rank. They follow one another as in training, after a tenth of
+them as warm-up; the sums are checked once for each size.
+
+Exit status: 0 done; 1 an arm failed; 2 refused before anything ran; 130 interrupted.)");
+  verb->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace dlobd::app
