@@ -7,8 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "transport/tcp/wire.h"

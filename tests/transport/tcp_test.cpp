@@ -90,7 +90,8 @@ class TcpTest : public testing::Test {
     std::optional<base::Result<void>> result;
     loop_.spawn(keep(std::move(task), result));
     run_until([&result] { return result.has_value(); });
-    return result ? *result : base::fail(base::ErrorKind::deadline_exceeded, "the test hangs");
+    if (result) return *result;
+    return base::fail(base::ErrorKind::deadline_exceeded, "the test hangs");
   }
 
   void connect_all() {
@@ -99,7 +100,8 @@ class TcpTest : public testing::Test {
       loop_.spawn(keep(endpoints_[i]->connect(descriptors_), results[i]));
     }
     run_until([&results] {
-      return std::all_of(results.begin(), results.end(), [](const auto& each) { return each; });
+      return std::all_of(results.begin(), results.end(),
+                         [](const auto& each) { return each.has_value(); });
     });
     for (const auto& result : results) {
       ASSERT_TRUE(result && *result) << (result ? result->error().message : "hangs");
@@ -149,7 +151,8 @@ TEST_F(TcpTest, StrangersAreDroppedAndHarmNothing) {
   RawPeer garbage(target.port());
   garbage.say(Bytes(5000, std::byte{'x'}));
   RawPeer half(target.port());
-  half.say(std::span(encode(hello_of(0, 1, 2))).first(40));
+  const HelloBytes whole = encode(hello_of(0, 1, 2));
+  half.say(std::span(whole).first(40));
   RawPeer wrong_token(target.port());
   Hello stranger = hello_of(0, 1, 2);
   stranger.token = "guess";
@@ -401,7 +404,9 @@ TEST_F(TcpTest, AWriteToAPeerThatHasLeftIsABrokenLink) {
 }
 
 TEST(Interfaces, AreFoundByNameOrListed) {
-  EXPECT_EQ(interface_address("lo"), "127.0.0.1");
+  const auto loopback = interface_address("lo");
+  ASSERT_TRUE(loopback);
+  EXPECT_EQ(*loopback, "127.0.0.1");
   EXPECT_EQ(interface_of_address("127.0.0.1"), "lo");
   EXPECT_FALSE(interface_bits_per_second("nowhere0"));
   const auto unknown = interface_address("nowhere0");

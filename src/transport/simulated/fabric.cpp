@@ -58,6 +58,12 @@ bool Fabric::unresponsive(int from, int to) const {
   return faults_.is_stopped(to) || faults_.is_cut_off(from) || faults_.is_cut_off(to);
 }
 
+bool Fabric::arrives(const Flight& flight) const {
+  const int to = flight.destination;
+  return faults_.alive(to) && !unresponsive(flight.source, to) &&
+         !faults_.is_cut(flight.source, to) && !ranks_[static_cast<std::size_t>(to)].closed;
+}
+
 void Fabric::after(base::Time when, base::UniqueFunction<void(Fabric&)> function) {
   loop_.call_at(when,
                 [self = shared_from_this(), call = std::move(function)]() mutable { call(*self); });
@@ -132,8 +138,7 @@ void Fabric::leave(const Held& flight) {
 
 void Fabric::reach(const Held& flight) {
   const int to = flight->destination;
-  const bool passes = !flight->lost && faults_.passes(flight->source, to) && !rank(to).closed;
-  if (!passes) {
+  if (flight->lost || !arrives(*flight)) {
     if (!flight->lost) lose(flight, 0);
     if (flight->strike) strike_within(flight);
     return;
@@ -171,11 +176,11 @@ void Fabric::receive(const Held& flight) {
 void Fabric::deliver(const Held& flight) {
   if (flight->lost) return;
   Rank& destination = rank(flight->destination);
-  if (!faults_.passes(flight->source, flight->destination) && faults_.alive(flight->source)) {
+  if (!arrives(*flight)) {
     lose(flight, 0);
     return;
   }
-  if (destination.port != nullptr && !destination.closed) {
+  if (destination.port != nullptr) {
     destination.port->land(
         *flight, flight->has_left ? std::span<const std::byte>(flight->captured) : flight->bytes);
   }

@@ -119,6 +119,8 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   Rank& rank(int id) { return ranks_[static_cast<std::size_t>(id)]; }
   Link& link(int from, int to);
   [[nodiscard]] bool unresponsive(int from, int to) const;
+  // Bytes that have left arrive whatever became of their sender.
+  [[nodiscard]] bool arrives(const Flight& flight) const;
 
   void leave(const Held& flight);
   void reach(const Held& flight);
