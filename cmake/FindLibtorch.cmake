@@ -24,20 +24,17 @@ foreach(_library torch_cpu c10)
   find_library(Libtorch_${_library}_LIBRARY ${_library})
 endforeach()
 
-if(Libtorch_API_INCLUDE_DIR)
-  file(READ "${Libtorch_API_INCLUDE_DIR}/torch/version.h" _libtorch_version_text)
-  string(REGEX MATCH "define TORCH_VERSION \"([^\"]+)\"" _ "${_libtorch_version_text}")
-  set(Libtorch_VERSION "${CMAKE_MATCH_1}")
-  if(NOT Libtorch_VERSION)
-    # Recent ones keep the numbers in another file.
-    set(_libtorch_version_file "${Libtorch_INCLUDE_DIR}/torch/headeronly/version.h")
-    if(EXISTS "${_libtorch_version_file}")
-      file(READ "${_libtorch_version_file}" _libtorch_version_text)
-      string(REGEX MATCH "define TORCH_VERSION \"([^\"]+)\"" _ "${_libtorch_version_text}")
-      set(Libtorch_VERSION "${CMAKE_MATCH_1}")
+# Recent ones keep the numbers in a file of their own.
+foreach(_file "${Libtorch_INCLUDE_DIR}/torch/headeronly/version.h" "${Libtorch_API_INCLUDE_DIR}/torch/version.h")
+  if(EXISTS "${_file}" AND NOT Libtorch_VERSION)
+    file(READ "${_file}" _text)
+    string(REGEX MATCH "define TORCH_VERSION_MAJOR ([0-9]+).*define TORCH_VERSION_MINOR ([0-9]+).*define TORCH_VERSION_PATCH ([0-9]+)"
+      _ "${_text}")
+    if(CMAKE_MATCH_3 MATCHES "[0-9]")
+      set(Libtorch_VERSION "${CMAKE_MATCH_1}.${CMAKE_MATCH_2}.${CMAKE_MATCH_3}")
     endif()
   endif()
-endif()
+endforeach()
 
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(Libtorch
