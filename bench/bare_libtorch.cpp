@@ -74,11 +74,18 @@ struct Data {
   [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
 };
 
+// Into memory of just its size: the peak of this program is what others are compared with.
 std::vector<std::uint8_t> read_idx(const std::string& path, std::size_t header) {
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (bytes.size() <= header) refuse("not there, or empty: " + path);
-  return {bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end()};
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : 0;
+  if (size <= static_cast<std::streamoff>(header)) refuse("not there, or empty: " + path);
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size) - header);
+  file.seekg(static_cast<std::streamoff>(header));
+  if (!file.read(reinterpret_cast<char*>(bytes.data()),
+                 static_cast<std::streamsize>(bytes.size()))) {
+    refuse("cannot be read: " + path);
+  }
+  return bytes;
 }
 
 Data load(const std::string& folder) {

@@ -19,12 +19,11 @@ using base::Result;
 
 namespace {
 
-constexpr const char* kOurs = "dlobd";
-constexpr auto kLimit = std::chrono::minutes(10);  // of one arm's run
+constexpr const char* kDlobd = "dlobd";
 
-struct Options : BenchOptions {
+struct AllReduceOptions : BenchOptions {
   std::vector<std::string> sizes{"4KiB", "64KiB", "1724320", "100MiB"};
-  Options() { rounds = 7; }
+  AllReduceOptions() { rounds = 7; }
 };
 
 // "64KiB", "1724320"
@@ -91,14 +90,14 @@ Result<Run> from_lines(const std::string& output) {
   return run;
 }
 
-struct Bench {
-  Options options;
+struct AllReduceBench {
+  AllReduceOptions options;
   std::vector<std::uint64_t> sizes;
   Interrupt interrupt;
 
   Arm forked(const std::string& name, const std::string& title, int ranks, RankBody body) {
     return {name, title, [this, ranks, body = std::move(body)]() -> Result<Run> {
-              DLOBD_TRY(blobs, run_forked(ranks, body, interrupt, kLimit));
+              DLOBD_TRY(blobs, run_forked(ranks, body, interrupt, kArmLimit));
               return from_ranks(blobs, sizes);
             }};
   }
@@ -108,7 +107,7 @@ struct Bench {
               Command command;
               command.words = {program, name, std::to_string(options.ranks), "1"};
               for (const auto bytes : sizes) command.words.push_back(std::to_string(bytes));
-              DLOBD_TRY(finished, run_commands({&command, 1}, interrupt, kLimit));
+              DLOBD_TRY(finished, run_commands({&command, 1}, interrupt, kArmLimit));
               return from_lines(finished[0].output);
             }};
   }
@@ -117,7 +116,7 @@ struct Bench {
     std::vector<Arm> all;
     const auto ranks = static_cast<int>(options.ranks);
     const RankBody ours = [this](Seat& seat) { return collective(seat, sizes); };
-    all.push_back(forked(kOurs, "dlobd", ranks, ours));
+    all.push_back(forked(kDlobd, "dlobd", ranks, ours));
     all.push_back(forked("dlobd_again", "dlobd, a second time (A/A)", ranks, ours));
     if (ranks == 2) {
       for (const auto& setting : raw_settings()) {
@@ -134,7 +133,7 @@ struct Bench {
       all.push_back(peer("openmpi_shm", "OpenMPI, shared memory", program));
       all.push_back(peer("gloo", "PyTorch, Gloo", program));
     }
-    return choose_arms(std::move(all), options, kOurs);
+    return choose_arms(std::move(all), options, kDlobd);
   }
 };
 
@@ -154,7 +153,8 @@ std::string best_raw(const std::vector<Arm>& arms, const Campaign& campaign,
   return best;
 }
 
-void print_tables(const Bench& bench, const std::vector<Arm>& arms, const Campaign& campaign) {
+void print_tables(const AllReduceBench& bench, const std::vector<Arm>& arms,
+                  const Campaign& campaign) {
   fmt::print("All-reduce of float32 over {} processes, {} rounds, seed {}\n{}\n",
              bench.options.ranks, campaign.rounds(), bench.options.seed, machine_line());
   for (const std::uint64_t bytes : bench.sizes) {
@@ -169,7 +169,7 @@ void print_tables(const Bench& bench, const std::vector<Arm>& arms, const Campai
       lines.push_back(
           {raw ? fmt::format("raw exchange, best: {}", arm.name) : arm.title,
            fmt::format("{:.1f}", us), fmt::format("{:.2f}", static_cast<double>(bytes) / us / 1e3),
-           arm.name == kOurs ? "1" : ratio_text(campaign.ratios(arm.name, kOurs, key))});
+           arm.name == kDlobd ? "1" : ratio_text(campaign.ratios(arm.name, kDlobd, key))});
     }
     fmt::print("\n{}", table(lines));
   }
@@ -180,8 +180,9 @@ void print_tables(const Bench& bench, const std::vector<Arm>& arms, const Campai
     fmt::print("The raw exchange is one of two processes: it runs with --ranks 2 only.\n");
 }
 
-void print_json(const Bench& bench, const std::vector<Arm>& arms, const Campaign& campaign) {
-  auto all = campaign.to_json(kOurs);
+void print_json(const AllReduceBench& bench, const std::vector<Arm>& arms,
+                const Campaign& campaign) {
+  auto all = campaign.to_json(kDlobd);
   all["benchmark"] = "allreduce";
   all["unit"] = "us";
   all["machine"] = machine();
@@ -197,11 +198,11 @@ void print_json(const Bench& bench, const std::vector<Arm>& arms, const Campaign
   fmt::print("{}\n", all.dump());
 }
 
-int run(const Options& options) {
+int bench_allreduce(const AllReduceOptions& options) {
   constexpr const char* kName = "allreduce";
   if (auto good = check_options(options); !good)
     return complain_of_bench(kName, good.error(), false);
-  Bench bench;
+  AllReduceBench bench;
   bench.options = options;
   for (const auto& text : options.sizes) {
     auto size = parse_size(text);
@@ -225,7 +226,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_bench_allreduce(CLI::App& bench, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AllReduceOptions>();
   auto* verb = bench.add_subcommand(
       "allreduce", "The all-reduce over TCP, against plain sockets, memcpy and peers");
   add_bench_options(*verb, *options);
@@ -243,7 +244,7 @@ The time of an all-reduce is that of its slowest rank. They follow one another a
 them as warm-up; the sums are checked once for each size.
 
 Exit status: 0 done; 1 an arm failed; 2 refused before anything ran; 130 interrupted.)");
-  verb->callback([options, &status] { status = run(*options); });
+  verb->callback([options, &status] { status = bench_allreduce(*options); });
 }
 
 }  // namespace dlobd::app

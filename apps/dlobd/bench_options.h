@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -13,6 +14,9 @@
 #include "bench_rounds.h"
 
 namespace dlobd::app {
+
+// Of one run of an arm; what takes longer hangs.
+inline constexpr auto kArmLimit = std::chrono::minutes(10);
 
 struct BenchOptions {
   std::int64_t ranks = 2;

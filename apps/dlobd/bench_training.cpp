@@ -17,17 +17,16 @@ using base::Result;
 
 namespace {
 
-constexpr const char* kOurs = "allreduce";
+constexpr const char* kAllReduce = "allreduce";
 constexpr const char* kBare = "bare";
-constexpr auto kLimit = std::chrono::minutes(10);  // of one arm's run
 constexpr double kMi = 1024 * 1024;
 
-struct Options : BenchOptions {
+struct TrainingOptions : BenchOptions {
   std::int64_t local_batch_size = 64;
   std::int64_t steps = 300;
   std::string data = "data/mnist";
   std::string bare;  // the program bare_libtorch; empty: beside this one
-  Options() { rounds = 5; }
+  TrainingOptions() { rounds = 5; }
 };
 
 // The figures of a run's record that are compared.
@@ -95,8 +94,8 @@ Run together(const std::vector<Run>& runs) {
   return all;
 }
 
-struct Bench {
-  Options options;
+struct TrainingBench {
+  TrainingOptions options;
   Interrupt interrupt;
   // One BLAS kernel for all who multiply with OpenBLAS: the one that `dlobd` chose for this CPU.
   std::vector<std::string> environment{"OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1",
@@ -126,7 +125,7 @@ struct Bench {
     for (std::int64_t i = 0; i < copies; ++i) {
       commands.push_back(train(design, ranks, steps, fmt::format("{}/{}", folder.path(), i)));
     }
-    DLOBD_TRY(finished, run_commands(commands, interrupt, kLimit));
+    DLOBD_TRY(finished, run_commands(commands, interrupt, kArmLimit));
     std::vector<Run> runs;
     for (const auto& one : finished) {
       DLOBD_TRY(run, from_record(one.output));
@@ -152,7 +151,7 @@ struct Bench {
               Command command;
               command.words = words;
               command.environment = environment;
-              DLOBD_TRY(finished, run_commands({&command, 1}, interrupt, kLimit));
+              DLOBD_TRY(finished, run_commands({&command, 1}, interrupt, kArmLimit));
               return from_line(finished[0].output);
             }};
   }
@@ -161,8 +160,8 @@ struct Bench {
     const std::string batch = std::to_string(options.local_batch_size);
     const std::string steps = std::to_string(options.steps);
     std::vector<Arm> all;
-    all.push_back(
-        design(kOurs, fmt::format("allreduce, {} ranks", options.ranks), {"--stack", "allreduce"}));
+    all.push_back(design(kAllReduce, fmt::format("allreduce, {} ranks", options.ranks),
+                         {"--stack", "allreduce"}));
     all.push_back(
         design("allreduce_again", "the same, a second time (A/A)", {"--stack", "allreduce"}));
     all.push_back(design("caffeonspark_faithful",
@@ -188,7 +187,7 @@ struct Bench {
                             {peers, "ddp", std::to_string(options.ranks), "--data", options.data,
                              "--batch-size", batch, "--steps", steps}));
     }
-    DLOBD_TRY(chosen, choose_arms(std::move(all), options, kOurs));
+    DLOBD_TRY(chosen, choose_arms(std::move(all), options, kAllReduce));
     for (const auto& arm : chosen) {
       std::error_code error;
       if (arm.name.rfind(kBare, 0) == 0 && !std::filesystem::exists(bare, error)) {
@@ -223,7 +222,8 @@ std::string figure_text(const Campaign& campaign, const std::string& arm, const 
   return values.empty() ? "" : fmt::format("{:.{}f}", median(values) / unit, digits);
 }
 
-void print_table(const Bench& bench, const std::vector<Arm>& arms, const Campaign& campaign) {
+void print_table(const TrainingBench& bench, const std::vector<Arm>& arms,
+                 const Campaign& campaign) {
   const auto& o = bench.options;
   fmt::print(
       "LeNet on MNIST, batch {} a rank, {} steps, 1 thread a rank, {} rounds, seed {}\n{}\n\n",
@@ -235,9 +235,9 @@ void print_table(const Bench& bench, const std::vector<Arm>& arms, const Campaig
     const auto above =
         campaign.pairs(arm.name, kBare, "peak_rss_bytes", [](double a, double b) { return a - b; });
     lines.push_back({arm.title, figure_text(campaign, arm.name, "images_per_second", 1, 0),
-                     arm.name == kOurs
+                     arm.name == kAllReduce
                          ? "1"
-                         : ratio_text(campaign.ratios(arm.name, kOurs, "images_per_second")),
+                         : ratio_text(campaign.ratios(arm.name, kAllReduce, "images_per_second")),
                      figure_text(campaign, arm.name, "first_step_seconds", 1, 2),
                      figure_text(campaign, arm.name, "peak_rss_bytes", kMi, 0),
                      above.empty() ? "" : fmt::format("{:.0f}", median(above) / kMi),
@@ -250,18 +250,18 @@ void print_table(const Bench& bench, const std::vector<Arm>& arms, const Campaig
       fmt::print("{}: {}\n", what, ratio_text(ratios));
     }
   };
-  line("Scaling: allreduce to lone ranks computing at once", kOurs, "lone_together");
+  line("Scaling: allreduce to lone ranks computing at once", kAllReduce, "lone_together");
   line("A lone rank to bare libtorch", "lone", kBare);
-  line("allreduce to PyTorch DDP", kOurs, "ddp");
+  line("allreduce to PyTorch DDP", kAllReduce, "ddp");
   fmt::print(
       "Medians over the rounds; in brackets the lowest and highest round. Peak memory is the "
       "largest rank's. Own loop: the\n"
       "share of a step that is neither computing the gradient nor waiting for the exchange.\n");
 }
 
-void print_json(const Bench& bench, const Campaign& campaign) {
+void print_json(const TrainingBench& bench, const Campaign& campaign) {
   const auto& o = bench.options;
-  auto all = campaign.to_json(kOurs);
+  auto all = campaign.to_json(kAllReduce);
   all["benchmark"] = "training";
   all["machine"] = machine();
   all["config"] = {{"ranks", o.ranks},
@@ -274,7 +274,7 @@ void print_json(const Bench& bench, const Campaign& campaign) {
   fmt::print("{}\n", all.dump());
 }
 
-Result<void> check(const Options& o) {
+Result<void> check_training(const TrainingOptions& o) {
   DLOBD_TRY_VOID(common, check_options(o));
   constexpr std::int64_t kLeastSteps = 30;  // those that warm up are left out of the rate
   if (o.local_batch_size < 1) {
@@ -294,10 +294,11 @@ Result<void> check(const Options& o) {
   return {};
 }
 
-int run(const Options& options) {
+int bench_training(const TrainingOptions& options) {
   constexpr const char* kName = "training";
-  if (auto good = check(options); !good) return complain_of_bench(kName, good.error(), false);
-  Bench bench;
+  if (auto good = check_training(options); !good)
+    return complain_of_bench(kName, good.error(), false);
+  TrainingBench bench;
   bench.options = options;
   auto arms = bench.arms();
   if (!arms) return complain_of_bench(kName, arms.error(), false);
@@ -317,7 +318,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_bench_training(CLI::App& bench, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainingOptions>();
   auto* verb = bench.add_subcommand(
       "training", "LeNet through each design, against lone ranks, bare libtorch and PyTorch");
   add_bench_options(*verb, *options);
@@ -336,7 +337,7 @@ Every arm computes with one thread a rank and the same BLAS kernel. `bare_libtor
   cmake --build --preset release --target bare_libtorch
 
 Exit status: 0 done; 1 an arm failed; 2 refused before anything ran; 130 interrupted.)");
-  verb->callback([options, &status] { status = run(*options); });
+  verb->callback([options, &status] { status = bench_training(*options); });
 }
 
 }  // namespace dlobd::app
