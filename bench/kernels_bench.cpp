@@ -2,6 +2,7 @@
 // memory. A rate counts every byte that is read or written once.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "compute/arena.h"
@@ -10,12 +11,15 @@
 namespace dlobd::compute {
 namespace {
 
-// Page-aligned, as in a replica: two arenas are four buffers.
+// Two buffers, page-aligned as in a replica; touched, so that no page fault is measured.
 ParameterArena arena_of(std::int64_t bytes) {
   ParameterSpec spec;
   spec.name = "buffer";
   spec.shape = {bytes / static_cast<std::int64_t>(sizeof(float))};
-  return ParameterArena({spec});
+  ParameterArena arena({spec});
+  std::fill(arena.parameters().begin(), arena.parameters().end(), 0.5F);
+  std::fill(arena.gradients().begin(), arena.gradients().end(), 0.5F);
+  return arena;
 }
 
 void count(benchmark::State& state, int touched) {
