@@ -30,7 +30,7 @@ foreach(_file "${Libtorch_INCLUDE_DIR}/torch/headeronly/version.h" "${Libtorch_A
     file(READ "${_file}" _text)
     string(REGEX MATCH "define TORCH_VERSION_MAJOR ([0-9]+).*define TORCH_VERSION_MINOR ([0-9]+).*define TORCH_VERSION_PATCH ([0-9]+)"
       _ "${_text}")
-    if(CMAKE_MATCH_3 MATCHES "[0-9]")
+    if(NOT "${CMAKE_MATCH_3}" STREQUAL "")
       set(Libtorch_VERSION "${CMAKE_MATCH_1}.${CMAKE_MATCH_2}.${CMAKE_MATCH_3}")
     endif()
   endif()
