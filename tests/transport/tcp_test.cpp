@@ -401,6 +401,8 @@ TEST_F(TcpTest, AWriteToAPeerThatHasLeftIsABrokenLink) {
   run_until([&] { return !broken_.empty(); });
   EXPECT_EQ(broken_, std::vector<std::string>{"1: the peer left before this message: rank 1"});
   EXPECT_FALSE(wrote.has_value());
+  stays.fail(base::Error(base::ErrorKind::cancelled, "end of the test"));
+  run_until([&] { return wrote.has_value(); });
 }
 
 TEST(Interfaces, AreFoundByNameOrListed) {
