@@ -1,0 +1,39 @@
+// What the files of the contract suite share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+#include "group.h"
+
+namespace dlobd::transport {
+
+using Bytes = std::vector<std::byte>;
+
+inline constexpr Kind kKind = 3;
+inline constexpr Kind kOtherKind = 7;
+
+inline Bytes pattern(std::size_t size, std::uint64_t seed) {
+  base::Random random(seed);
+  Bytes bytes(size);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next());
+  return bytes;
+}
+
+inline base::Error gone() {
+  return {base::ErrorKind::cancelled, "the test ends it"};
+}
+
+class Contract : public testing::TestWithParam<Factory> {
+ protected:
+  std::unique_ptr<Group> group(int world_size, std::size_t region_bytes) {
+    auto made = GetParam().make(world_size);
+    made->connect(region_bytes);
+    return made;
+  }
+};
+
+}  // namespace dlobd::transport
