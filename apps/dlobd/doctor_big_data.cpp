@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr base::Duration kPatience = std::chrono::seconds(20);
+constexpr base::Duration kProgramPatience = std::chrono::seconds(20);
 
 Capability found_at(std::string name, const std::string& what, const std::string& path) {
   Capability one;
@@ -42,7 +42,7 @@ Capability check_java(const Variables& variables) {
   const std::string remedy = "apt install openjdk-17-jre-headless, or set JAVA_HOME";
   const auto path = find_program("java", variables, "JAVA_HOME");
   if (!path) return not_found("java", "no java on PATH or in JAVA_HOME", remedy);
-  const auto version = output_of({*path, "-version"}, kPatience);
+  const auto version = output_of({*path, "-version"}, kProgramPatience);
   if (!version) {
     return not_found("java", fmt::format("{}: {}", *path, version.error().message), remedy);
   }

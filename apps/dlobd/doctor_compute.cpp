@@ -16,7 +16,7 @@ using nlohmann::json;
 
 // Loading libtorch from a cold disk takes its time; each BLAS kernel is tried in a child of its
 // own.
-constexpr base::Duration kPatience = std::chrono::seconds(60);
+constexpr base::Duration kLibraryPatience = std::chrono::seconds(60);
 
 json blas_json(const compute::BlasReport& blas) {
   return {{"blas", blas.library},
@@ -58,7 +58,7 @@ json blas_alone_json(const std::string& preset_kernel) {
 json ask_child(json (*question)(const std::string&), const std::string& preset_kernel) {
   const auto answer = in_child(
       [&] { return question(preset_kernel).dump(-1, ' ', false, json::error_handler_t::replace); },
-      kPatience);
+      kLibraryPatience);
   if (!answer) return {{"error", "loading it failed: " + answer.error().message}};
   json parsed = json::parse(*answer, nullptr, false);
   if (!parsed.is_object()) return {{"error", "loading it gave no answer"}};

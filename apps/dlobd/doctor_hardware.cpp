@@ -16,7 +16,7 @@
 namespace dlobd::app {
 namespace {
 
-constexpr base::Duration kPatience = std::chrono::seconds(20);
+constexpr base::Duration kDevicePatience = std::chrono::seconds(20);
 
 std::string mib(std::int64_t bytes) {
   return fmt::format("{} MiB", bytes >> 20);
@@ -143,7 +143,7 @@ Capability check_libfabric(const Variables& variables,
   }
   one.details["version"] = *version;
   const auto tool = find_program("fi_info", variables);
-  const auto listing = tool ? output_of({*tool}, kPatience)
+  const auto listing = tool ? output_of({*tool}, kDevicePatience)
                             : base::Result<std::string>(
                                   base::fail(base::ErrorKind::not_found, "there is no fi_info"));
   if (!listing) {

@@ -17,7 +17,7 @@ namespace dlobd::app {
 
 namespace {
 
-int status_of(const base::Result<training::End>& end) {
+int exit_code_of(const base::Result<training::End>& end) {
   if (!end) return kFailed;
   switch (*end) {
     case training::End::finished: return 0;
@@ -37,7 +37,7 @@ int run_launched(const Resolved& resolved, training::Placement placement,
   const auto end =
       training::run_real_rank(resolved.config, placement, resolved.dataset, replicas, observers);
   if (!end) complain(end.error());
-  return status_of(end);
+  return exit_code_of(end);
 }
 
 // Started by the user. Rank 0 hears of all; the others keep their own reports, in case that it is
@@ -65,7 +65,7 @@ int run_alone(const TrainOptions& options, const Resolved& resolved, training::P
     return view.finish(end);
   }
   if (!end) complain(end.error());
-  const int status = status_of(end);
+  const int status = exit_code_of(end);
   return status == kTargetMissed ? kFailed : status;
 }
 

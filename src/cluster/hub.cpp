@@ -50,9 +50,9 @@ struct Collection {
   std::size_t missing = 0;
 };
 
-class Core : public std::enable_shared_from_this<Core> {
+class HubCore : public std::enable_shared_from_this<HubCore> {
  public:
-  Core(base::Loop& loop, JobIdentity identity, Member::Options options)
+  HubCore(base::Loop& loop, JobIdentity identity, Member::Options options)
       : loop_(loop),
         identity_(std::move(identity)),
         options_(options),
@@ -60,7 +60,7 @@ class Core : public std::enable_shared_from_this<Core> {
         seats_(static_cast<std::size_t>(std::max(identity_.world_size, 0))) {}
 
   void start() {
-    beat_.start(weak_from_this(), [](Core& core, bool on_time) { core.tick(on_time); });
+    beat_.start(weak_from_this(), [](HubCore& core, bool on_time) { core.tick(on_time); });
     join_timer_ = loop_.call_after(options_.join_timeout, [weak = weak_from_this()] {
       if (auto core = weak.lock()) core->join_deadline();
     });
@@ -92,7 +92,7 @@ class Core : public std::enable_shared_from_this<Core> {
   }
 
  private:
-  static Task<void> serve(std::shared_ptr<Core> self, SharedLink link) {
+  static Task<void> serve(std::shared_ptr<HubCore> self, SharedLink link) {
     const int rank = co_await greet(self, link);
     self->strangers_.erase(link);
     if (rank < 0) co_return;
@@ -115,7 +115,7 @@ class Core : public std::enable_shared_from_this<Core> {
   }
 
   // The rank whose hello came over this link and was good, or -1.
-  static Task<int> greet(std::shared_ptr<Core> self, SharedLink link) {
+  static Task<int> greet(std::shared_ptr<HubCore> self, SharedLink link) {
     const base::Duration patience =
         std::min(self->options_.peer_timeout, self->options_.join_timeout);
     const base::TimerId timer = self->loop_.call_after(patience, [link] { link->close(); });
@@ -400,7 +400,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
 class CoreHub final : public Hub {
  public:
-  explicit CoreHub(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  explicit CoreHub(std::shared_ptr<HubCore> core) : core_(std::move(core)) {}
   ~CoreHub() override { core_->shut(); }
   void accept(std::unique_ptr<Link> link) override { core_->accept(std::move(link)); }
   void on_shipped(std::function<void(int, Blob)> handler) override {
@@ -408,13 +408,13 @@ class CoreHub final : public Hub {
   }
 
  private:
-  std::shared_ptr<Core> core_;  // shared with the coroutines that read its links
+  std::shared_ptr<HubCore> core_;  // shared with the coroutines that read its links
 };
 
 }  // namespace
 
 std::unique_ptr<Hub> Hub::make(base::Loop& loop, JobIdentity identity, Member::Options options) {
-  auto core = std::make_shared<Core>(loop, std::move(identity), options);
+  auto core = std::make_shared<HubCore>(loop, std::move(identity), options);
   core->start();
   return std::make_unique<CoreHub>(std::move(core));
 }

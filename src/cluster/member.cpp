@@ -23,10 +23,10 @@ std::string host_name() {
 }
 
 // What the Member and its reading coroutine share.
-class Core : public std::enable_shared_from_this<Core> {
+class MemberCore : public std::enable_shared_from_this<MemberCore> {
  public:
-  Core(base::Loop& loop, std::unique_ptr<Link> link, int rank, int world_size,
-       Member::Options options)
+  MemberCore(base::Loop& loop, std::unique_ptr<Link> link, int rank, int world_size,
+             Member::Options options)
       : loop_(loop),
         link_(std::move(link)),
         rank_(rank),
@@ -39,7 +39,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void start(Hello hello) {
     send(std::move(hello));
     loop_.spawn(read(shared_from_this()));
-    beat_.start(weak_from_this(), [](Core& core, bool on_time) { core.tick(on_time); });
+    beat_.start(weak_from_this(), [](MemberCore& core, bool on_time) { core.tick(on_time); });
   }
 
   // Quiet from now on. Nobody may wait on this any more.
@@ -51,13 +51,13 @@ class Core : public std::enable_shared_from_this<Core> {
     changed_.wake_all();
   }
 
-  static Task<Result<void>> wait_for_welcome(std::shared_ptr<Core> self) {
+  static Task<Result<void>> wait_for_welcome(std::shared_ptr<MemberCore> self) {
     while (!self->welcomed_ && !self->ending()) co_await self->changed_.wait();
     if (self->ending()) co_return base::fail(self->ending_error());
     co_return Result<void>();
   }
 
-  static Task<Result<std::vector<Blob>>> all_gather(std::shared_ptr<Core> self, Blob blob) {
+  static Task<Result<std::vector<Blob>>> all_gather(std::shared_ptr<MemberCore> self, Blob blob) {
     // So that all blobs together fit into one frame, whatever the others send.
     const std::size_t limit = kMaxFrameBytes / static_cast<std::size_t>(self->world_size_) - 64;
     if (blob.size() > limit) {
@@ -79,7 +79,7 @@ class Core : public std::enable_shared_from_this<Core> {
     co_return std::move(node.mapped());
   }
 
-  static Task<Result<bool>> may_begin(std::shared_ptr<Core> self, std::uint64_t step) {
+  static Task<Result<bool>> may_begin(std::shared_ptr<MemberCore> self, std::uint64_t step) {
     while (true) {
       if (self->ending()) co_return base::fail(self->ending_error());
       const bool within = !self->stop_at_ || step <= *self->stop_at_;
@@ -92,7 +92,7 @@ class Core : public std::enable_shared_from_this<Core> {
     }
   }
 
-  static Task<Result<void>> leave(std::shared_ptr<Core> self) {
+  static Task<Result<void>> leave(std::shared_ptr<MemberCore> self) {
     Bye bye;
     bye.begun = self->begun_;
     self->send(std::move(bye));
@@ -135,7 +135,7 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] bool judged() const { return verdict_.has_value(); }
 
  private:
-  static Task<void> read(std::shared_ptr<Core> self) {
+  static Task<void> read(std::shared_ptr<MemberCore> self) {
     while (!self->shut_) {
       auto frame = co_await self->link_->receive();
       if (self->shut_) break;
@@ -273,12 +273,12 @@ class Core : public std::enable_shared_from_this<Core> {
 
 class LinkedMember final : public Member {
  public:
-  explicit LinkedMember(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  explicit LinkedMember(std::shared_ptr<MemberCore> core) : core_(std::move(core)) {}
   ~LinkedMember() override { core_->shut(); }
 
   [[nodiscard]] int rank() const override { return core_->rank(); }
   Task<Result<std::vector<Blob>>> all_gather(Blob blob) override {
-    return Core::all_gather(core_, std::move(blob));
+    return MemberCore::all_gather(core_, std::move(blob));
   }
   void set_phase(std::string phase) override { core_->set_phase(std::move(phase)); }
   void suspect(int peer, std::string reason) override {
@@ -297,16 +297,18 @@ class LinkedMember final : public Member {
     core_->on_verdict(std::move(handler));
   }
   void request_stop() override { core_->send(StopRequest()); }
-  Task<Result<bool>> may_begin(std::uint64_t step) override { return Core::may_begin(core_, step); }
+  Task<Result<bool>> may_begin(std::uint64_t step) override {
+    return MemberCore::may_begin(core_, step);
+  }
   void ship(Blob blob) override {
     Ship message;
     message.blob = std::move(blob);
     core_->send(std::move(message));
   }
-  Task<Result<void>> leave() override { return Core::leave(core_); }
+  Task<Result<void>> leave() override { return MemberCore::leave(core_); }
 
  private:
-  std::shared_ptr<Core> core_;  // shared with its reading coroutine and with calls that wait
+  std::shared_ptr<MemberCore> core_;  // shared with its reading coroutine and with calls that wait
 };
 
 }  // namespace
@@ -318,7 +320,8 @@ Task<Result<std::unique_ptr<Member>>> Member::join(base::Loop& loop, std::unique
     co_return base::fail(ErrorKind::invalid_argument,
                          fmt::format("a job needs at least one rank: {}", identity.world_size));
   }
-  auto core = std::make_shared<Core>(loop, std::move(link), rank, identity.world_size, options);
+  auto core =
+      std::make_shared<MemberCore>(loop, std::move(link), rank, identity.world_size, options);
   Hello hello;
   hello.version = std::move(identity.version);
   hello.token = std::move(identity.token);
@@ -328,7 +331,7 @@ Task<Result<std::unique_ptr<Member>>> Member::join(base::Loop& loop, std::unique
   hello.host = host_name();
   core->start(std::move(hello));
   auto member = std::make_unique<LinkedMember>(core);
-  auto welcome = co_await Core::wait_for_welcome(core);
+  auto welcome = co_await MemberCore::wait_for_welcome(core);
   DLOBD_CO_CHECK(welcome);
   co_return member;
 }

@@ -11,7 +11,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-base::Failure failure(int error_number, const std::string& what, const std::string& path) {
+base::Failure memory_failure(int error_number, const std::string& what, const std::string& path) {
   return base::fail(system_error(error_number, what, path));
 }
 
@@ -64,14 +64,15 @@ bool MemoryStore::is_folder(const std::string& path) const {
 
 base::Result<std::unique_ptr<File>> MemoryStore::open(const std::string& path) {
   const auto found = files_.find(path);
-  if (found == files_.end()) return failure(is_folder(path) ? EISDIR : ENOENT, "cannot open", path);
+  if (found == files_.end())
+    return memory_failure(is_folder(path) ? EISDIR : ENOENT, "cannot open", path);
   return std::make_unique<MemoryFile>(found->second);
 }
 
 base::Result<std::vector<Entry>> MemoryStore::list(const std::string& folder) {
   const std::string prefix = as_prefix(folder);
-  if (files_.contains(folder)) return failure(ENOTDIR, "cannot list", folder);
-  if (!folder.empty() && !is_folder(folder)) return failure(ENOENT, "cannot list", folder);
+  if (files_.contains(folder)) return memory_failure(ENOTDIR, "cannot list", folder);
+  if (!folder.empty() && !is_folder(folder)) return memory_failure(ENOENT, "cannot list", folder);
   std::vector<Entry> entries;
   for (auto it = files_.lower_bound(prefix); it != files_.end(); ++it) {
     const auto& [path, bytes] = *it;
@@ -91,7 +92,8 @@ base::Result<std::vector<Entry>> MemoryStore::list(const std::string& folder) {
 }
 
 base::Result<std::unique_ptr<Writer>> MemoryStore::create(const std::string& path) {
-  if (files_.contains(path) || is_folder(path)) return failure(EEXIST, "cannot create", path);
+  if (files_.contains(path) || is_folder(path))
+    return memory_failure(EEXIST, "cannot create", path);
   auto bytes = std::make_shared<Bytes>();
   files_[path] = bytes;
   return std::make_unique<MemoryWriter>(std::move(bytes));
@@ -99,8 +101,8 @@ base::Result<std::unique_ptr<Writer>> MemoryStore::create(const std::string& pat
 
 base::Result<void> MemoryStore::rename(const std::string& from, const std::string& to) {
   const auto found = files_.find(from);
-  if (found == files_.end()) return failure(ENOENT, "cannot rename " + from, to);
-  if (is_folder(to)) return failure(EISDIR, "cannot rename " + from, to);
+  if (found == files_.end()) return memory_failure(ENOENT, "cannot rename " + from, to);
+  if (is_folder(to)) return memory_failure(EISDIR, "cannot rename " + from, to);
   if (from == to) return {};
   auto bytes = std::move(found->second);
   files_.erase(found);
@@ -110,7 +112,7 @@ base::Result<void> MemoryStore::rename(const std::string& from, const std::strin
 
 base::Result<void> MemoryStore::remove(const std::string& path) {
   if (files_.erase(path) > 0) return {};
-  return failure(is_folder(path) ? EISDIR : ENOENT, "cannot remove", path);
+  return memory_failure(is_folder(path) ? EISDIR : ENOENT, "cannot remove", path);
 }
 
 }  // namespace dlobd::storage

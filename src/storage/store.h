@@ -18,7 +18,8 @@ class File {
  public:
   virtual ~File() = default;
   [[nodiscard]] virtual std::uint64_t size() const = 0;
-  // Fills `into` from `offset`. Returns the bytes read: less than asked only at the end of the file.
+  // Fills `into` from `offset`. Returns the bytes read: less than asked only at the end of the
+  // file.
   virtual base::Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) = 0;
 };
 

@@ -59,7 +59,7 @@ Task<Result<std::unique_ptr<Link>>> link_to_hub(Process* process, std::string re
 
 Task<Result<std::uint64_t>> steps(Process* process, Member* member) {
   member->set_phase("train");
-  auto together = co_await member->all_gather({});
+  auto together = co_await member->all_gather(Blob());
   DLOBD_CO_CHECK(together);
   process->report.write("ready");
   bool asked = false;

@@ -274,7 +274,7 @@ TEST(Membership, AnAllGatherWithoutARankThatLeftFails) {
     if (!result) left = result.error();
   };
   auto gather = [&]() -> Task<void> {
-    auto result = co_await ranks[0].member->all_gather({});
+    auto result = co_await ranks[0].member->all_gather(Blob());
     if (!result) gathered = result.error();
   };
   job.loop.call_after(1s, [&] { job.loop.spawn(leave()); });

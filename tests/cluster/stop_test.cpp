@@ -34,7 +34,7 @@ Task<void> train(SimulatedJob* job, int rank, std::uint64_t steps, bool barrier)
     me.last_step = step;
     co_await job->loop.sleep_for(Duration(random.below(pace)));
     if (!barrier) continue;
-    auto gathered = co_await me.member->all_gather({});
+    auto gathered = co_await me.member->all_gather(Blob());
     if (!gathered) ADD_FAILURE() << gathered.error().message;
   }
   auto left = co_await me.member->leave();

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr records::Shape kMnist = {1, 28, 28};
+constexpr records::Shape kProfiled = {1, 28, 28};
 constexpr const char* kText = R"({"name": "test", "model": "softmax", "batch_size": 64,
   "forward_ns": 1000003, "backward_ns": {"ip.weight": 70001, "ip.bias": 505},
   "grade": "measured", "anything": [1]})";
@@ -24,7 +24,7 @@ class ProfileTest : public testing::Test {
  protected:
   std::unique_ptr<Replica> make(base::Loop& loop, Backing backing = Backing::memory) {
     const Profile profile = parse_profile(kText, "test").value();
-    const Model model = find_model("softmax", kMnist, 10).value();
+    const Model model = find_model("softmax", kProfiled, 10).value();
     return make_profile(loop, profile, model, backing).value();
   }
 
@@ -35,7 +35,7 @@ TEST_F(ProfileTest, TakesExactlyTheStatedTime) {
   const auto replica = make(loop_);
   Heard heard(loop_);
   const auto got =
-      run_to_end(loop_, replica->forward_backward(random_batch(kMnist, 64, 10, 1), heard));
+      run_to_end(loop_, replica->forward_backward(random_batch(kProfiled, 64, 10, 1), heard));
   ASSERT_TRUE(got.has_value());
   EXPECT_EQ(loop_.now(), 1'070'509ns);
   EXPECT_EQ(got->compute, 1'070'509ns);
@@ -56,7 +56,7 @@ TEST_F(ProfileTest, ScalesWithTheBatchAndRoundsOnlyOnce) {
 
 TEST_F(ProfileTest, EvaluationIsAForwardPass) {
   const auto replica = make(loop_);
-  const auto got = run_to_end(loop_, replica->evaluate(random_batch(kMnist, 128, 10, 1)));
+  const auto got = run_to_end(loop_, replica->evaluate(random_batch(kProfiled, 128, 10, 1)));
   ASSERT_TRUE(got.has_value());
   EXPECT_EQ(loop_.now(), 2'000'006ns);
   EXPECT_EQ(got->samples, 128U);
@@ -68,7 +68,7 @@ TEST_F(ProfileTest, GradientsAreZeroWhateverWasThere) {
   const auto gradients = replica->arena().gradients();
   std::fill(gradients.begin(), gradients.end(), 5.0F);
   Heard heard(loop_);
-  run_to_end(loop_, replica->forward_backward(random_batch(kMnist, 8, 10, 1), heard));
+  run_to_end(loop_, replica->forward_backward(random_batch(kProfiled, 8, 10, 1), heard));
   EXPECT_EQ(std::accumulate(gradients.begin(), gradients.end(), 0.0F), 0.0F);
 }
 
@@ -76,7 +76,8 @@ TEST_F(ProfileTest, RunsOnAPhantomArena) {
   const auto replica = make(loop_, Backing::phantom);
   replica->initialize(1);
   Heard heard(loop_);
-  EXPECT_TRUE(run_to_end(loop_, replica->forward_backward(random_batch(kMnist, 8, 10, 1), heard)));
+  EXPECT_TRUE(
+      run_to_end(loop_, replica->forward_backward(random_batch(kProfiled, 8, 10, 1), heard)));
   EXPECT_EQ(replica->arena().size(), 7'850U);
 }
 
@@ -85,7 +86,8 @@ TEST_F(ProfileTest, AwaitsTheRealClockToo) {
   const auto replica = make(real);
   Heard heard(real);
   const base::Time start = real.now();
-  ASSERT_TRUE(run_to_end(real, replica->forward_backward(random_batch(kMnist, 640, 10, 1), heard)));
+  ASSERT_TRUE(
+      run_to_end(real, replica->forward_backward(random_batch(kProfiled, 640, 10, 1), heard)));
   EXPECT_GE(real.now() - start, 10'705'090ns);
   EXPECT_GE(heard.times[0] - start, 10'005'080ns);
 }
@@ -133,8 +135,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(ProfileTest, MustBeOfTheModel) {
   Profile profile = parse_profile(kText, "test").value();
-  const Model softmax = find_model("softmax", kMnist, 10).value();
-  const Model lenet = find_model("lenet", kMnist, 10).value();
+  const Model softmax = find_model("softmax", kProfiled, 10).value();
+  const Model lenet = find_model("lenet", kProfiled, 10).value();
   EXPECT_THAT(make_profile(loop_, profile, lenet).error().message,
               testing::HasSubstr("another model"));
   profile.backward_ns["ip.wieght"] = 1;

@@ -76,9 +76,9 @@ INSTANTIATE_TEST_SUITE_P(
     Designs, Faults,
     ::testing::Values(Variant{"caffeonspark", "faithful"}, Variant{"caffeonspark", "fixed"},
                       Variant{"allreduce", nullptr}),
-    [](const auto& info) {
-      return std::string(info.param.stack) +
-             (info.param.behaviour != nullptr ? std::string("_") + info.param.behaviour : "");
+    [](const auto& variant) {
+      return std::string(variant.param.stack) +
+             (variant.param.behaviour != nullptr ? std::string("_") + variant.param.behaviour : "");
     });
 
 }  // namespace
