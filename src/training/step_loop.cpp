@@ -36,8 +36,10 @@ Task<Result<End>> StepLoop::run() {
     auto may_begin = co_await parts_.member.may_begin(at_.step);
     DLOBD_CO_CHECK(may_begin);
     if (!*may_begin) {
-      const std::string& folder = parts_.config.checkpoint_folder;
-      auto saved = co_await snapshot(folder.empty() ? parts_.config.out + "/checkpoints" : folder);
+      // Named: g++ 12 frees the temporary of a conditional inside co_await twice.
+      std::string folder = parts_.config.checkpoint_folder;
+      if (folder.empty()) folder = parts_.config.out + "/checkpoints";
+      auto saved = co_await snapshot(folder);
       DLOBD_CO_CHECK(saved);
       co_return End::interrupted;
     }

@@ -25,13 +25,29 @@ namespace dlobd::training {
 class JobFixture : public ::testing::Test {
  protected:
   void SetUp() override {
-    testing::write_idx(folder_.path(), 203, 40, 6, 6);
+    write_part("train", 203);
+    write_part("t10k", 40);
     auto dataset = records::open_dataset(store_, folder_.path());
     ASSERT_TRUE(dataset.has_value()) << dataset.error().message;
     dataset_.emplace(std::move(*dataset));
     auto model = compute::find_model("softmax", dataset_->shape(), dataset_->classes());
     ASSERT_TRUE(model.has_value()) << model.error().message;
     model_ = *model;
+  }
+
+  // Samples of 6 x 6 pixels that can be told apart: every tenth pixel, from the label on, is
+  // bright.
+  void write_part(const std::string& part, std::uint32_t count) {
+    auto images = testing::idx_images(count, 6, 6);
+    const std::size_t header = images.size() - count * std::size_t{36};
+    for (std::size_t i = 0; i < count * std::size_t{36}; ++i) {
+      const std::size_t record = i / 36;
+      const std::size_t pixel = i % 36;
+      const bool bright = pixel % 10 == testing::idx_label(record);
+      images[header + i] = static_cast<std::byte>((bright ? 150 : 0) + (7 * i + record) % 90);
+    }
+    testing::write_file(folder_.file(part + "-images-idx3-ubyte"), images);
+    testing::write_file(folder_.file(part + "-labels-idx1-ubyte"), testing::idx_labels(count));
   }
 
   Config config(const std::string& stack, std::optional<std::string> behaviour, int ranks) {

@@ -22,6 +22,10 @@ std::optional<std::string> behaviour_of(const Variant& variant) {
   return variant.behaviour;
 }
 
+bool snapshot_is_stale(const stacks::Design& design) {
+  return design.has_defect("snapshot_ungathered") && design.faithful("snapshot_ungathered");
+}
+
 class Job : public JobFixture, public ::testing::WithParamInterface<Variant> {};
 
 std::string variant_name(const ::testing::TestParamInfo<Variant>& info) {
@@ -45,7 +49,10 @@ TEST_P(Job, TrainsOnAnyNumberOfRanks) {
     EXPECT_EQ(record.summary.steps, steps);
     EXPECT_EQ(record.steps.size(), steps * static_cast<std::uint64_t>(ranks));
     EXPECT_EQ(record.evaluations.size(), 2U);
-    EXPECT_LT(record.evaluations.back().loss, std::log(10.0)) << "better than guessing";
+    // What rank 0 of the faithful CaffeOnSpark evaluates is the cluster's in its own slice only.
+    if (!snapshot_is_stale(configuration.design)) {
+      EXPECT_LT(record.evaluations.back().loss, std::log(10.0)) << "better than guessing";
+    }
     ASSERT_EQ(record.ranks.size(), static_cast<std::size_t>(ranks));
     const auto& views = job->arena(0).views();
     for (const auto& rank : record.ranks) {
