@@ -51,14 +51,19 @@ std::string closing_lines(const metrics::RunRecord& record, const training::Conf
   text += fmt::format(" on {} rank{}, {}: {} steps, {} samples", config.ranks,
                       config.ranks == 1 ? "" : "s", record.config.network, summary.steps,
                       summary.samples_seen);
-  if (summary.train_seconds) text += fmt::format(", {:.1f} s", *summary.train_seconds);
+  const bool simulated = record.source == metrics::RunSource::simulated;
+  if (summary.train_seconds) {
+    text += simulated ? fmt::format(", {:.6f} s of virtual time", *summary.train_seconds)
+                      : fmt::format(", {:.1f} s", *summary.train_seconds);
+  }
   text += "\n";
   if (summary.test_accuracy) {
     text += fmt::format("  test accuracy {:.2f} %\n", 100 * *summary.test_accuracy);
   }
   if (summary.samples_per_second) {
-    text += fmt::format("  {:.0f} samples/s", *summary.samples_per_second);
-    if (summary.time_to_first_step_seconds) {
+    text += fmt::format("  {:.0f} samples/s{}", *summary.samples_per_second,
+                        simulated ? " (simulated)" : "");
+    if (summary.time_to_first_step_seconds && !simulated) {
       text += fmt::format(", first step after {:.2f} s", *summary.time_to_first_step_seconds);
     }
     text += "\n";
@@ -76,7 +81,6 @@ void complain(const base::Error& error) {
 RunView::RunView(const training::Config& config, std::uint64_t train_records,
                  metrics::RunSource source, bool json)
     : config_(config),
-      source_(source),
       json_(json),
       total_steps_(total_steps_of(config, train_records)),
       recorder_(
@@ -104,17 +108,26 @@ void RunView::show_progress() {
   if (rows.size() == rows_shown_ && evaluations.size() == evaluations_shown_) return;
   rows_shown_ = rows.size();
   evaluations_shown_ = evaluations.size();
-  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
-    if (row->rank != 0) continue;
-    metrics::ProgressPoint point;
-    point.epoch = row->epoch;
-    point.step = row->step + 1;
-    point.samples = point.step * config_.batch.global;
-    point.loss = row->loss;
-    if (!evaluations.empty()) point.accuracy = evaluations.back().accuracy;
-    progress_.update(point, base::steady_now());
-    return;
+  // Rows come in batches: the latest of each rank.
+  std::map<int, const metrics::StepRow*> latest;
+  for (auto row = rows.rbegin();
+       row != rows.rend() && latest.size() < static_cast<std::size_t>(config_.ranks); ++row) {
+    latest.emplace(row->rank, &*row);
   }
+  const auto first = latest.find(0);
+  if (first == latest.end()) return;
+  metrics::ProgressPoint point;
+  point.epoch = first->second->epoch;
+  point.step = first->second->step + 1;
+  point.samples = point.step * config_.batch.global;
+  point.loss = first->second->loss;
+  if (!stacks::loss_is_local(config_.design)) {
+    double sum = 0;
+    for (const auto& [rank, row] : latest) sum += row->loss;
+    point.loss = sum / static_cast<double>(latest.size());
+  }
+  if (!evaluations.empty()) point.accuracy = evaluations.back().accuracy;
+  progress_.update(point, base::steady_now());
 }
 
 int RunView::finish(const base::Result<training::End>& end) {
@@ -131,7 +144,7 @@ int RunView::finish(const base::Result<training::End>& end) {
   if (json_) {
     auto json = metrics::to_json(record);
     json["folder"] = written->string();
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     fmt::print("{}  record: {}\n", closing_lines(record, config_), written->string());
     if (end && *end == training::End::target_missed) {

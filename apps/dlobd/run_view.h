@@ -32,7 +32,6 @@ class RunView {
   void show_progress();
 
   const training::Config& config_;
-  metrics::RunSource source_;
   bool json_;
   std::uint64_t total_steps_;
   metrics::RunRecorder recorder_;

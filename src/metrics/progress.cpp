@@ -47,7 +47,7 @@ ProgressPace Progress::pace() const {
   const auto& [since, first] = window_.front();
   const auto& [until, last] = window_.back();
   const double seconds = std::chrono::duration<double>(until - since).count();
-  if (seconds <= 0) return pace;
+  if (seconds <= 0 || last.samples <= first.samples) return pace;
   pace.samples_per_second = static_cast<double>(last.samples - first.samples) / seconds;
   if (goal_.steps && last.step > first.step && *goal_.steps >= last.step) {
     pace.seconds_left = seconds / static_cast<double>(last.step - first.step) *

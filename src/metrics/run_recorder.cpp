@@ -107,8 +107,10 @@ RunRecord RunRecorder::record(RunStatus status, std::optional<std::string> error
       record.other_hosts.push_back(started.environment);
     }
   }
+  const auto loss_local = config_.defects.find("loss_local");
   record.summary =
-      summarize({steps_, aparts_, evaluations_, training_started_unix_ns, start_.unix_ns});
+      summarize({steps_, aparts_, evaluations_, training_started_unix_ns, start_.unix_ns,
+                 loss_local != config_.defects.end() && loss_local->second == "faithful"});
   const auto left_over = record.summary.phases.find("unattributed");
   if (left_over != record.summary.phases.end() && left_over->second.share > kUnattributedShare) {
     record.warnings.push_back(

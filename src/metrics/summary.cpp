@@ -122,7 +122,8 @@ RunSummary summarize(const SummaryInput& input) {
     const StepRow& final = rank.steps.back();
     first_step = std::max(first_step, first.totals.wall);
     last = std::max(last, end(final));
-    const auto samples = static_cast<double>(final.samples);
+    const bool counts = !input.loss_is_local || number == ranks.begin()->first;
+    const auto samples = counts ? static_cast<double>(final.samples) : 0;
     loss += final.loss * samples;
     weight += samples;
     const auto started = input.training_started_unix_ns.find(number);

@@ -20,6 +20,8 @@ struct SummaryInput {
   // Rank -> when its training clock started; empty in virtual time.
   const std::map<int, std::int64_t>& training_started_unix_ns;
   std::int64_t started_unix_ns = 0;  // of the launcher
+  // The loss that is shown is rank 0's own (the defect loss_local), not the mean over ranks.
+  bool loss_is_local = false;
 };
 
 RunSummary summarize(const SummaryInput& input);
