@@ -1,18 +1,16 @@
 // Who is in the job, that they are all alive, and what ends it. One hub (on rank 0) and one Member
 // on each rank, rank 0 included, joined by control links that stay open from rendezvous to the end.
 //
-//   join       hello{token, version, configuration hash, rank, world size}; a stranger, a duplicate
-//   rank,
-//              another version or hash is refused by name; the deadline names the missing ranks
+//   join       hello{token, version, configuration hash, rank, world size}; a stranger, a
+//              duplicate rank, another version or hash is refused by name; the deadline names the
+//              missing ranks
 //   all_gather small blobs, a barrier in one
 //   heartbeat  each quarter of the peer time-out, both ways, from the loop's thread
-//   suspect    a rank's report that its link to a peer broke. The hub's first verdict wins and goes
-//   to
-//              all: every survivor names the same culprit. A hub that is gone or silent is itself
-//              the culprit (rank 0), whatever else was suspected.
+//   suspect    a rank's report that its link to a peer broke. The hub's first verdict wins and
+//              goes to all: every survivor names the same culprit. A hub that is gone or silent is
+//              itself the culprit (rank 0), whatever else was suspected.
 //   stop       an agreed last step: after request_stop() on any rank, each rank holds at most one
-//   step
-//              ahead until the hub has said the step after which all stop
+//              step ahead until the hub has said the step after which all stop
 //   ship       blobs for the hub's rank (records)
 //
 // Belongs to the loop's thread. The same code runs over TCP and over simulated links.

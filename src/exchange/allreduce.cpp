@@ -4,8 +4,7 @@
 //   buckets                [ 1  ][   0   ]       of at least 1 MiB, contiguous in the arena
 //   all-reduce      0 starts when its last gradient is ready, 1 when its own is and 0 is done, ...
 //   finish_step     waits for what the backward pass has not hidden; the mean is in the arena, and
-//   the
-//                   caller's optimizer updates all parameters, the same on every rank
+//                   the caller's optimizer updates all parameters, the same on every rank
 //
 // One coroutine per step works through the buckets, so all ranks reduce the same buckets in the
 // same order, whichever gradient they finish first. Each bucket goes by the ring (2(N-1) chunks of

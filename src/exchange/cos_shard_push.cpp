@@ -17,28 +17,24 @@
 // hit memory in use. Write W(t), G(t) for a rank's weight and gradient messages of step t:
 //
 //   scratch   s writes its slot at owner o as G(t+1) after it has received o's W(t+1). o sends that
-//   in
-//             begin_step(t+1), after finish_step(t) has added the slot. So one slot per peer is
+//             in begin_step(t+1), after finish_step(t) has added the slot. So one slot per peer is
 //             enough.
 //   staging   s writes its slice at o as W(t+1) after it has received o's G(t). o sends that in
 //             finish_step(t), and has copied the slice into its arena in begin_step(t).
 //   arena     (weights landing directly) by the same message, o has finished its backward pass over
-//   the
-//             weights of step t. But o may still be in its update, and its evaluation or snapshot
-//             of step t may yet come. So a direct landing is right only if o's update leaves
-//             foreign slices alone (optimizer_full fixed), and if a settled arena already holds the
-//             values that W(t+1) brings (snapshot_ungathered fixed): then the early write changes
-//             no bit. In all other cases weights land in the staging region and are copied by the
-//             weight phase, as the real socket variant copies them out of its receive queues.
+//             the weights of step t. But o may still be in its update, and its evaluation or
+//             snapshot of step t may yet come. So a direct landing is right only if o's update
+//             leaves foreign slices alone (optimizer_full fixed), and if a settled arena already
+//             holds the values that W(t+1) brings (snapshot_ungathered fixed): then the early write
+//             changes no bit. In all other cases weights land in the staging region and are copied
+//             by the weight phase, as the real socket variant copies them out of its receive queues.
 //   settle    s writes after its finish_step(t), so after o's G(t): the argument of staging and
-//   arena.
-//             The next W(t+1) carries the same values as the settled message, so their order does
-//             not matter. Momentum lands at rank 0 only, in slices that rank 0's own update leaves
+//             arena. The next W(t+1) carries the same values as the settled message, so their order
+//             does not matter. Momentum lands at rank 0 only, in slices that rank 0's update leaves
 //             alone (optimizer_full fixed), and otherwise in staging; the next write there follows
 //             rank 0's next W, so the snapshot is over.
 //   sources   begin_step and finish_step return only when their own writes have been handed over,
-//   so
-//             neither the update nor the next backward pass changes bytes on their way.
+//             so neither the update nor the next backward pass changes bytes on their way.
 #include "exchange/cos_shard_push.h"
 
 #include <algorithm>

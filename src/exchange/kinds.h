@@ -1,4 +1,4 @@
-// The kinds of arrivals and the regions that the exchanges use, and the barrier they share.
+// The kinds of arrivals and the regions that the exchanges use.
 #pragma once
 
 #include "transport/endpoint.h"

@@ -2,8 +2,7 @@
 //
 //   FOLD IN   extra M+i sends its n elements to rank i, which adds them (i < X)
 //   DOUBLE    round k = 0 .. K-1, ranks below M: r and r xor 2^k send each other everything they
-//   have
-//             and add it. Addition commutes, so both hold the same bits.
+//             have and add it. Addition commutes, so both hold the same bits.
 //   FOLD OUT  rank i sends the result to extra M+i
 //
 //   messages per rank, out as in: extras 1; ranks below X  K+1; the others K; each of 4n bytes.
@@ -11,8 +10,7 @@
 //
 // Why a write never hits memory in use.
 //   scratch   one slot per round, twice. A peer p writes its slot of round k at r again in a later
-//   call.
-//             p may be a call ahead: it has r's message of round k in call j, but r sent that
+//             call. p may be a call ahead: it has r's message of round k in call j, but r sent that
 //             before it took p's own. It cannot be two ahead: to finish call j+1 it needs r's
 //             message of round k in call j+1, which r sends after it has finished call j, and so
 //             has taken everything of call j. So calls alternate between two sets of slots. An

@@ -1,9 +1,9 @@
 // n elements on N ranks in a ring, rank r sending to r+1 only. Chunk c is the c-th of N slices of
 // the range, [floor(c n / N), floor((c+1) n / N)).
 //
-//   REDUCE  hop h = 0 .. N-2   r sends chunk r-h, receives chunk r-1-h into scratch slot h and adds
-//                              its own: chunk c gathers g_c + g_(c+1) + ... + g_(c-1), in this
-//                              order
+//   REDUCE  hop h = 0 .. N-2   r sends chunk r-h, receives chunk r-1-h into scratch slot h and
+//                              adds its own: chunk c gathers g_c + g_(c+1) + ... + g_(c-1), in
+//                              this order
 //           after hop N-2      chunk r+1 is whole here; it is scaled once, here
 //   GATHER  hop h = 0 .. N-2   r sends chunk r+1-h, receives chunk r-h straight into place
 //
@@ -15,14 +15,13 @@
 // Why a write never hits memory in use. Segment s of chunk c is finished only after every rank has
 // added its own part, so whoever holds a finished segment knows that all ranks have sent their
 // partial sums of it and have read their scratch slots of it.
-//   data      a finished segment lands in a place whose old content has been added and sent before.
-//   Its
-//             new content is read by this rank's own forwarding only, until the call returns.
+//   data      a finished segment lands in a place whose old content has been added and sent
+//             before. Its new content is read by this rank's own forwarding only, until the call
+//             returns.
 //   scratch   the rank before this one writes slot h again in its next call, so after it has
-//   received
-//             finished chunks: all but its own, chunk r. Those are exactly the chunks that pass
-//             through the slots of this rank. So one slot per hop is enough, even when the next
-//             range differs.
+//             received finished chunks: all but its own, chunk r. Those are exactly the chunks that
+//             pass through the slots of this rank. So one slot per hop is enough, even when the
+//             next range differs.
 //   sources   the call returns when its own writes have been handed over.
 #include "exchange/ring.h"
 

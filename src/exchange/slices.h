@@ -1,8 +1,8 @@
 // How an arena is cut: into one slice per rank, and into buckets for the all-reduce.
 //
-//   slice(P, N, r)   rank r's of N contiguous parts of P elements: [floor(r P / N), floor((r+1) P /
-//   N)).
-//                    Parts differ by at most one element; with P < N some are empty.
+//   slice(P, N, r)   rank r's of N contiguous parts of P elements:
+//                    [floor(r P / N), floor((r+1) P / N)). Parts differ by at most one element;
+//                    with P < N some are empty.
 //   buckets(views)   contiguous ranges of whole parameters in backward order, the last layer first,
 //                    each closed as soon as it holds at least `bucket_bytes`.
 #pragma once

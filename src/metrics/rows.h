@@ -31,7 +31,7 @@ struct StepRow {
   std::uint64_t staleness = 0;  // updates by others since the weights were read; 0: synchronous
 };
 
-// One evaluation on the test set, after `step` steps of `epoch` begun epochs.
+// One evaluation on the test set, after `step` steps, `epoch` epochs done.
 struct EvaluationRow {
   std::uint64_t step = 0;
   std::uint64_t epoch = 0;

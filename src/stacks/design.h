@@ -55,8 +55,8 @@ base::Result<Design> make_design(std::string_view stack, std::optional<std::stri
 // Bytes of one system call on each connection; 0: as many as possible (the defect write_256_bytes).
 std::size_t piece_bytes(const Design& design);
 
-// Is the loss that is shown rank 0's own (the defect loss_local)? Otherwise the step loop averages
-// the losses of all ranks, over the control plane, whenever it shows one.
+// Is the loss that is shown rank 0's own (the defect loss_local)? Otherwise whoever shows one takes
+// the mean over the ranks, from the step rows that they report.
 bool loss_is_local(const Design& design);
 
 // The protocol of `design` for one rank; registers its regions with the endpoint.

@@ -2,11 +2,9 @@
 // snapshots in between, until the run's end, its target, or an agreed stop.
 //
 //   a step      feed -> begin_step -> forward and backward -> finish_step -> the local optimizer,
-//   if the
-//               exchange averaged gradients; its phases add up to its wall time
+//               if the exchange averaged gradients; its phases add up to its wall time
 //   in between  evaluation and snapshot, on whole parameters (Exchange::settle): outside the steps,
-//   so
-//               outside their phases, but never outside the clock
+//               so outside their phases, but never outside the clock
 //
 // Errors: those of its parts; diverged when the loss is no finite number (says step and rank).
 // Belongs to the loop's thread; the same code runs on both clocks.

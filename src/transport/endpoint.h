@@ -1,13 +1,13 @@
 // One rank's view of the group: bytes between two ranks.
 //
 //   life      make it; register_memory() for each region; exchange descriptor() blobs with all
-//   ranks;
-//             connect(blobs); then write / send / next; shutdown() at an orderly end, fail()
+//             ranks; connect(blobs); then write / send / next; shutdown() at an orderly end, fail()
 //             otherwise.
 //   write     one-sided: lands in the peer's registered region, then the peer sees the
-//   notification. send      two-sided, small (at most kMaxMessageBytes): arrives with its
-//   notification as payload. next      the next arrival of a kind. Between one pair of ranks
-//   arrivals of a kind keep their order.
+//             notification.
+//   send      two-sided, small (at most kMaxMessageBytes): the payload comes with its notification.
+//   next      the next arrival of a kind. Between one pair of ranks arrivals of a kind keep their
+//             order.
 //
 // A message is one contiguous transfer between two ranks, however it is started or fragmented; an
 // empty write sends a message of zero bytes. There is no one-sided read: a pull is a request and a

@@ -109,7 +109,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
     bool closed = false;
     std::uint64_t messages = 0;
     base::Time send_free{0}, egress_free{0}, ingress_free{0}, receive_free{0};
-    std::unordered_map<int, Link> out;        // by destination; never iterated: its order is none
+    std::unordered_map<int, Link> out;        // by destination; nothing depends on its order
     std::vector<bool> broken;                 // reported, by peer
     std::map<std::uint64_t, Held> departing;  // writers wait for these
     std::map<std::uint64_t, Fault> strikes;   // by message number

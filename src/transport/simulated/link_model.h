@@ -3,9 +3,9 @@
 //   sender's processor   send_per_message + pieces * send_per_piece     one message at a time
 //   sender's link        bytes / bandwidth                              one message at a time
 //   wire                 latency + a seeded delay in [0, jitter]        any number at once
-//   receiver's link      bytes / bandwidth                              one at a time: this is the
-//   incast receiver's processor receive_per_message + pieces * receive_per_piece   one message at a
-//   time
+//   receiver's link      bytes / bandwidth                              one at a time: the incast
+//   receiver's processor receive_per_message + pieces * receive_per_piece
+//                                                                       one message at a time
 //
 // The stages of one message overlap as they do on a stream: a byte passes on as soon as it is
 // there. A link works in both directions at once. Between two ranks nothing overtakes.
