@@ -27,7 +27,7 @@
 //             leaves foreign slices alone (optimizer_full fixed), and if a settled arena already
 //             holds the values that W(t+1) brings (snapshot_ungathered fixed): then the early write
 //             changes no bit. In all other cases weights land in the staging region and are copied
-//             by the weight phase, as the real socket variant copies them out of its receive queues.
+//             by the weight phase, as the real socket variant copies them out of its queues.
 //   settle    s writes after its finish_step(t), so after o's G(t): the argument of staging and
 //             arena. The next W(t+1) carries the same values as the settled message, so their order
 //             does not matter. Momentum lands at rank 0 only, in slices that rank 0's update leaves

@@ -3,8 +3,8 @@
 // gradients after the backward pass. cos_shard_push.cpp opens with the picture.
 //
 // The defects of the original that lie within the exchange are switches; `write_256_bytes` belongs
-// to the transport, `loss_local` to whoever shows a loss. Errors: the endpoint's; corrupt_data for a
-// message that is not due. On the loop's thread.
+// to the transport, `loss_local` to whoever shows a loss. Errors: the endpoint's; corrupt_data for
+// a message that is not due. On the loop's thread.
 #pragma once
 
 #include <cstdint>
