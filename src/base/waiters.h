@@ -71,13 +71,6 @@ class Queue {
     co_return item;
   }
 
-  std::optional<T> try_pop() {
-    if (items_.empty()) return std::nullopt;
-    std::optional<T> item(std::move(items_.front()));
-    items_.pop_front();
-    return item;
-  }
-
   // The first error stays.
   void fail(Error error) {
     if (!error_) error_ = std::move(error);

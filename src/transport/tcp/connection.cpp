@@ -61,7 +61,7 @@ bool Connection::start(Outgoing& outgoing) {
     return false;
   }
   head_ = tail_ = &outgoing;
-  last_progress_ = loop_.now();
+  send_progress_ = loop_.now();
   flush();
   return outgoing.done;
 }
@@ -116,7 +116,7 @@ void Connection::flush() {
 }
 
 void Connection::advance(std::size_t bytes) {
-  last_progress_ = loop_.now();
+  send_progress_ = loop_.now();
   while (head_ != nullptr) {
     Outgoing& frame = *head_;
     const std::size_t size = kHeaderBytes + frame.payload.size();
@@ -192,7 +192,7 @@ void Connection::receive() {
     }
     ++calls_.receives;
     calls_.received_bytes += static_cast<std::uint64_t>(got);
-    last_progress_ = loop_.now();
+    receive_progress_ = loop_.now();
     if (!consume(static_cast<std::size_t>(got))) return;
     if (static_cast<std::size_t>(got) < wanted) break;  // the socket is drained
     turn += static_cast<std::size_t>(got);
@@ -291,12 +291,15 @@ void Connection::watch() {
 
 void Connection::check_progress() {
   if (head_ == nullptr && !in_payload_) return;
-  if (loop_.now() - last_progress_ < options_.peer_timeout) {
+  const base::Time now = loop_.now();
+  const bool send_stalled = head_ != nullptr && now - send_progress_ >= options_.peer_timeout;
+  const bool receive_stalled = in_payload_ && now - receive_progress_ >= options_.peer_timeout;
+  if (!send_stalled && !receive_stalled) {
     watch();
     return;
   }
   const auto limit = options_.peer_timeout / std::chrono::milliseconds(1);
-  if (head_ != nullptr) {
+  if (send_stalled) {
     break_off(base::ErrorKind::deadline_exceeded,
               fmt::format("the peer takes no more bytes: rank {}, none in {} ms, {} of {} bytes",
                           peer_, limit, head_->sent_bytes, kHeaderBytes + head_->payload.size()));

@@ -3,8 +3,8 @@
 // Out: start() tries the socket at once when nothing is queued; what it does not take is queued and
 // goes out when the socket is writable, many frames by one call. Header and payload are gathered
 // from where they lie. In: small frames come many by one call through a buffer; the rest of a large
-// payload is read straight to its place. Breaks, once, on any error, and when queued or
-// half-received bytes make no progress for the peer time-out.
+// payload is read straight to its place. Breaks, once, on any error, and when queued bytes or
+// half-received ones make no progress for the peer time-out, whatever the other direction does.
 //
 // Threads: belongs to the loop's thread. Owners: the endpoint, and each operation that is pending.
 #pragma once
@@ -104,7 +104,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::span<std::byte> rest_;  // of the payload that is being received
 
   bool watching_ = false;
-  base::Time last_progress_{0};
+  base::Time send_progress_{0};     // when the socket last took bytes, or the queue began
+  base::Time receive_progress_{0};  // when bytes last came
 };
 
 }  // namespace dlobd::transport::tcp

@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <memory>
 #include <vector>
 
@@ -61,13 +60,6 @@ base::Result<std::string> interface_address(std::string_view name) {
       base::ErrorKind::not_found,
       fmt::format("no network interface of this name has an address: {}; there are: {}", name,
                   there.empty() ? "none" : there));
-}
-
-std::optional<std::uint64_t> interface_bits_per_second(std::string_view name) {
-  std::ifstream file(fmt::format("/sys/class/net/{}/speed", name));
-  std::int64_t megabits = 0;
-  if (!(file >> megabits) || megabits <= 0) return std::nullopt;
-  return static_cast<std::uint64_t>(megabits) * 1'000'000U;
 }
 
 std::optional<std::string> interface_of_address(std::string_view address) {

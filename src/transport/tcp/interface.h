@@ -1,7 +1,6 @@
 // The network interfaces of this host, by name: "lo", "eth0", "ib0" (IP over InfiniBand).
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,9 +15,6 @@ base::Result<std::string> interface_address(std::string_view name);
 // The address from which this host reaches `host_port` ("node1:7000"): by the kernel's routes;
 // nothing is sent. not_found for a host that has no address.
 base::Result<std::string> source_address(const std::string& host_port);
-
-// What the driver says of the link, where it does (virtual interfaces do not).
-std::optional<std::uint64_t> interface_bits_per_second(std::string_view name);
 
 // The interface that has this address: for records of what was used.
 std::optional<std::string> interface_of_address(std::string_view address);
