@@ -187,6 +187,16 @@ base::Result<Checkpoint> decode(std::span<const std::byte> bytes) {
 
 base::Result<void> save(storage::WritableStore& store, const std::string& path,
                         const Checkpoint& checkpoint) {
+  const std::vector<std::byte> bytes = encode(checkpoint);
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data() + kMagic.size(), sizeof header_bytes);
+  if (header_bytes > kMaxHeaderBytes) {
+    return fail(ErrorKind::unavailable,
+                fmt::format("the states of the ranks' random generators do not fit into a "
+                            "checkpoint; train with fewer ranks, or without snapshots: {}: a "
+                            "header of {} bytes for {} ranks, at most {}",
+                            path, header_bytes, checkpoint.ranks, kMaxHeaderBytes));
+  }
   const std::string temporary = path + ".tmp";
   if (auto removed = store.remove(temporary);
       !removed && removed.error().kind != ErrorKind::not_found) {
@@ -194,7 +204,7 @@ base::Result<void> save(storage::WritableStore& store, const std::string& path,
   }
   auto write = [&]() -> base::Result<void> {
     DLOBD_TRY(file, store.create(temporary));
-    DLOBD_TRY_VOID(appended, file->append(encode(checkpoint)));
+    DLOBD_TRY_VOID(appended, file->append(bytes));
     DLOBD_TRY_VOID(synced, file->sync());
     return store.rename(temporary, path);
   };

@@ -61,6 +61,23 @@ TEST(Checkpoint, SavesUnderItsNameOnlyWhenWhole) {
   EXPECT_EQ(entries->size(), 1U) << "nothing half-written is left";
 }
 
+TEST(Checkpoint, WhatCouldNotBeReadAgainIsNotWritten) {
+  testing::TempFolder folder;
+  storage::LocalStore store;
+  const std::string path = folder.file("a.ckpt");
+  auto wide = example();
+  wide.generators.assign(128, std::string(5056, '\x7f'));  // in hexadecimal digits: 1.2 MiB
+  const auto saved = save(store, path, wide);
+  ASSERT_FALSE(saved.has_value());
+  EXPECT_THAT(saved.error().message, ::testing::HasSubstr("do not fit into a checkpoint"));
+  const auto entries = store.list(folder.path());
+  ASSERT_TRUE(entries.has_value());
+  EXPECT_TRUE(entries->empty());
+  wide.generators.resize(64);
+  ASSERT_TRUE(save(store, path, wide).has_value());
+  EXPECT_TRUE(load(store, path).has_value());
+}
+
 TEST(Checkpoint, NamesWhatDiffersFromTheRun) {
   auto other = example();
   other.ranks = 4;
