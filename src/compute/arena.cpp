@@ -1,9 +1,12 @@
 #include "compute/arena.h"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <cerrno>
 #include <cstring>
+#include <new>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -17,6 +20,15 @@ constexpr std::size_t kPageBytes = 4096;
 std::size_t whole_pages(std::size_t elements) {
   return (elements * sizeof(float) + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
+
+class NoMemory : public std::bad_alloc {
+ public:
+  explicit NoMemory(std::string message) : message_(std::move(message)) {}
+  [[nodiscard]] const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  std::string message_;
+};
 
 }  // namespace
 
@@ -47,8 +59,10 @@ ParameterArena::ParameterArena(const std::vector<ParameterSpec>& parameters, std
   const int protection = phantom ? PROT_NONE : PROT_READ | PROT_WRITE;
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (phantom ? MAP_NORESERVE : 0);
   void* memory = mmap(nullptr, mapped_bytes_, protection, flags, -1, 0);
-  CHECK(memory != MAP_FAILED, "no memory for the parameters: {} bytes, {}", mapped_bytes_,
-        std::strerror(errno));
+  if (memory == MAP_FAILED) {
+    throw NoMemory(fmt::format("no memory for parameters and gradients: {} bytes: {}",
+                               mapped_bytes_, std::strerror(errno)));
+  }
   auto* bytes = static_cast<std::byte*>(memory);
   parameters_ = reinterpret_cast<float*>(bytes);
   gradients_ = reinterpret_cast<float*>(bytes + region_bytes);

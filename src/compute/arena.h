@@ -2,6 +2,8 @@
 // another, layers concatenated in forward order, plus a third for state that is no parameter
 // (batch-norm running statistics; local to a rank). Named views say where each parameter lies.
 // Both buffers can be registered with a transport: they never move. float32, page-aligned.
+// Where the system has no such memory, the constructor throws a std::bad_alloc whose what() says
+// so.
 #pragma once
 
 #include <cstddef>

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <new>
 #include <utility>
 
 namespace dlobd::compute {
@@ -62,6 +63,19 @@ TEST(ParameterArena, APhantomHasAddressesWithoutMemory) {
   EXPECT_EQ(arena.size(), std::size_t{1} << 34);
   EXPECT_NE(arena.parameters().data(), nullptr);
   EXPECT_EQ(arena.gradients().data() - arena.parameters().data(), std::ptrdiff_t{1} << 34);
+}
+
+TEST(ParameterArena, MemoryThatTheSystemLacksIsSaidSo) {
+  // 2 x 2^58 bytes: more than any address space of today.
+  const std::vector<ParameterSpec> specs = {{"huge", {1 << 28, 1 << 28}, 1, 1}};
+  try {
+    const ParameterArena arena(specs);
+    FAIL() << "there was such memory";
+  } catch (const std::bad_alloc& thrown) {
+    EXPECT_STREQ(thrown.what(),
+                 "no memory for parameters and gradients: 576460752303423488 bytes: Cannot "
+                 "allocate memory");
+  }
 }
 
 TEST(ParameterArenaDeathTest, APhantomCannotBeRead) {
