@@ -46,6 +46,8 @@ struct Seat {
 };
 
 struct Collection {
+  std::string what;
+  int first = 0;  // the rank that came first and named it
   std::vector<Blob> blobs;
   std::size_t missing = 0;
 };
@@ -215,6 +217,12 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
     if (collection.blobs.empty()) {
       collection.blobs.resize(seats_.size());
       collection.missing = seats_.size();
+      collection.what = std::move(m.what);
+      collection.first = rank;
+    } else if (m.what != collection.what) {
+      return judge(Verdict(Verdict::Cause::failed, rank, sender.phase,
+                           fmt::format("it gathers \"{}\" while rank {} gathers \"{}\"", m.what,
+                                       collection.first, collection.what)));
     }
     collection.blobs[static_cast<std::size_t>(rank)] = std::move(m.blob);
     if (--collection.missing == 0) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/check.h"
 #include "cluster/liveness.h"
 #include "cluster/membership.h"
 #include "cluster/messages.h"
@@ -16,6 +17,9 @@ using base::Result;
 using base::Task;
 
 namespace {
+
+// With the other fields of its frame within the 64 bytes that all_gather() keeps free.
+constexpr std::size_t kMaxWhatBytes = 32;
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -57,7 +61,9 @@ class MemberCore : public std::enable_shared_from_this<MemberCore> {
     co_return Result<void>();
   }
 
-  static Task<Result<std::vector<Blob>>> all_gather(std::shared_ptr<MemberCore> self, Blob blob) {
+  static Task<Result<std::vector<Blob>>> all_gather(std::shared_ptr<MemberCore> self, Blob blob,
+                                                    std::string what) {
+    CHECK(what.size() <= kMaxWhatBytes, "a long name for an all-gather: {}", what);
     // So that all blobs together fit into one frame, whatever the others send.
     const std::size_t limit = kMaxFrameBytes / static_cast<std::size_t>(self->world_size_) - 64;
     if (blob.size() > limit) {
@@ -69,7 +75,10 @@ class MemberCore : public std::enable_shared_from_this<MemberCore> {
     const std::uint64_t sequence = self->gathers_++;
     Gather gather;
     gather.sequence = sequence;
+    gather.what = std::move(what);
     gather.blob = std::move(blob);
+    ++self->counters_.gathers_sent;
+    self->counters_.gather_bytes_sent += gather.blob.size();
     self->send(std::move(gather));
     while (!self->gathered_.contains(sequence) && !self->ending()) {
       co_await self->changed_.wait();
@@ -133,6 +142,7 @@ class MemberCore : public std::enable_shared_from_this<MemberCore> {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int world_size() const { return world_size_; }
   [[nodiscard]] bool judged() const { return verdict_.has_value(); }
+  [[nodiscard]] const LinkCounters& counters() const { return counters_; }
 
  private:
   static Task<void> read(std::shared_ptr<MemberCore> self) {
@@ -195,6 +205,7 @@ class MemberCore : public std::enable_shared_from_this<MemberCore> {
   void tick(bool on_time) {
     if (link_gone_) return;
     send(Heartbeat());
+    ++counters_.heartbeats_sent;
     if (!on_time) return;
     // The first word may take as long as rank 0 takes to start.
     if (last_heard_ ? beat_.silent(*last_heard_)
@@ -263,6 +274,7 @@ class MemberCore : public std::enable_shared_from_this<MemberCore> {
   std::optional<Verdict> verdict_;
   std::vector<std::function<void(const Verdict&)>> handlers_;
 
+  LinkCounters counters_;
   std::uint64_t gathers_ = 0;
   std::map<std::uint64_t, std::vector<Blob>> gathered_;
 
@@ -277,8 +289,8 @@ class LinkedMember final : public Member {
   ~LinkedMember() override { core_->shut(); }
 
   [[nodiscard]] int rank() const override { return core_->rank(); }
-  Task<Result<std::vector<Blob>>> all_gather(Blob blob) override {
-    return MemberCore::all_gather(core_, std::move(blob));
+  Task<Result<std::vector<Blob>>> all_gather(Blob blob, std::string_view what) override {
+    return MemberCore::all_gather(core_, std::move(blob), std::string(what));
   }
   void set_phase(std::string phase) override { core_->set_phase(std::move(phase)); }
   void suspect(int peer, std::string reason) override {
@@ -306,6 +318,7 @@ class LinkedMember final : public Member {
     core_->send(std::move(message));
   }
   Task<Result<void>> leave() override { return MemberCore::leave(core_); }
+  [[nodiscard]] LinkCounters link_counters() const override { return core_->counters(); }
 
  private:
   std::shared_ptr<MemberCore> core_;  // shared with its reading coroutine and with calls that wait

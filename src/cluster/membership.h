@@ -4,7 +4,8 @@
 //   join       hello{token, version, configuration hash, rank, world size}; a stranger, a
 //              duplicate rank, another version or hash is refused by name; the deadline names the
 //              missing ranks
-//   all_gather small blobs, a barrier in one
+//   all_gather small blobs, a barrier in one; ranks that gather different things at once have lost
+//              each other's order, which ends the job
 //   heartbeat  each quarter of the peer time-out, both ways, from the loop's thread
 //   suspect    a rank's report that its link to a peer broke. The hub's first verdict wins and
 //              goes to all: every survivor names the same culprit. A hub that is gone or silent is
@@ -22,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/loop.h"
@@ -52,6 +54,13 @@ struct Verdict {
   [[nodiscard]] base::Error error() const;
 };
 
+// What a rank has sent over its control link, so far. Bytes are those of the blobs.
+struct LinkCounters {
+  std::uint64_t heartbeats_sent = 0;
+  std::uint64_t gathers_sent = 0;
+  std::uint64_t gather_bytes_sent = 0;
+};
+
 class Member {
  public:
   struct Options {
@@ -67,8 +76,10 @@ class Member {
   virtual ~Member() = default;
 
   [[nodiscard]] virtual int rank() const = 0;
-  // Result[r] is rank r's blob. Calls match up across ranks by order. Fails with the verdict.
-  virtual base::Task<base::Result<std::vector<Blob>>> all_gather(Blob blob) = 0;
+  // Result[r] is rank r's blob. Calls match up across ranks by order, and must agree on `what` they
+  // gather ("shards", at most 32 bytes). Fails with the verdict.
+  virtual base::Task<base::Result<std::vector<Blob>>> all_gather(Blob blob,
+                                                                 std::string_view what = {}) = 0;
   // What this rank is doing now, for verdicts: "rendezvous", "train", "evaluate", "snapshot",
   // "end".
   virtual void set_phase(std::string phase) = 0;
@@ -89,6 +100,8 @@ class Member {
   // peer time-out; call it then too, and close links to peers only after the verdict, or their ends
   // look like failures of this rank.
   virtual base::Task<base::Result<void>> leave() = 0;
+
+  [[nodiscard]] virtual LinkCounters link_counters() const = 0;
 };
 
 // The hub's side, on rank 0: accepts links until all ranks have joined, then serves them.

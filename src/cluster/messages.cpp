@@ -114,6 +114,7 @@ void put(Writer& w, const Refuse& m) {
 }
 void put(Writer& w, const Gather& m) {
   w.integer(m.sequence);
+  w.text(m.what);
   w.bytes(m.blob);
 }
 void put(Writer& w, const Gathered& m) {
@@ -176,6 +177,7 @@ void get(Reader& r, Refuse& m) {
 }
 void get(Reader& r, Gather& m) {
   m.sequence = r.integer<std::uint64_t>();
+  m.what = r.text();
   m.blob = r.bytes();
 }
 void get(Reader& r, Gathered& m) {

@@ -35,9 +35,10 @@ struct Refuse {
   std::string reason;
 };
 
-// Member to hub, the `sequence`-th from this member, counted from 0.
+// Member to hub, the `sequence`-th from this member, counted from 0. `what` it is that all gather.
 struct Gather {
   std::uint64_t sequence = 0;
+  std::string what;
   std::vector<std::byte> blob;
 };
 

@@ -37,6 +37,7 @@ Task<void> whole_life(SimulatedJob* job, int rank) {
   SimulatedRank& me = (*job)[rank];
   co_await job->loop.sleep_for(base::Duration(job->random.below(50'000'000)));
   auto link = job->connect(rank);
+  const base::Time began = job->loop.now();
   auto joined =
       co_await Member::join(job->loop, std::move(link), job->identity, rank, job->options);
   if (!joined) {
@@ -46,7 +47,8 @@ Task<void> whole_life(SimulatedJob* job, int rank) {
   me.member = std::move(*joined);
   for (int round = 0; round < 5; ++round) {
     auto mine = blob_of(fmt::format("{} of {}", round, rank));
-    auto blobs = co_await me.member->all_gather(std::move(mine));
+    const std::string what = fmt::format("round {}", round);
+    auto blobs = co_await me.member->all_gather(std::move(mine), what);
     if (!blobs) {
       me.error = blobs.error();
       co_return;
@@ -57,6 +59,13 @@ Task<void> whole_life(SimulatedJob* job, int rank) {
     }
     co_await job->loop.sleep_for(base::Duration(job->random.below(3'000'000'000)));
   }
+  const LinkCounters counters = me.member->link_counters();
+  EXPECT_EQ(counters.gathers_sent, 5U);
+  EXPECT_EQ(counters.gather_bytes_sent, 5 * std::string("0 of 0").size());
+  // One each quarter of the peer time-out; this rank's own clock began when it joined.
+  const auto quarters = static_cast<std::uint64_t>((job->loop.now() - began) / 250ms);
+  EXPECT_GE(counters.heartbeats_sent + 1, quarters);
+  EXPECT_LE(counters.heartbeats_sent, quarters);
   me.member->ship(blob_of(fmt::format("record of {}", rank)));
   auto left = co_await me.member->leave();
   if (!left) me.error = left.error();
@@ -288,6 +297,35 @@ TEST(Membership, AnAllGatherWithoutARankThatLeftFails) {
   ASSERT_TRUE(gathered);
   EXPECT_THAT(gathered->message, HasSubstr("rank 1 failed: it left while the others gather"));
   EXPECT_EQ(*left, *gathered);
+}
+
+TEST(Membership, RanksThatGatherDifferentThingsEndTheJob) {
+  SimulatedJob job(2, 1);
+  job.start_hub();
+  std::vector<Attempt> ranks(2);
+  std::vector<std::optional<base::Error>> errors(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    auto& attempt = ranks[static_cast<std::size_t>(rank)];
+    job.loop.spawn(join_as(&job, rank, job.identity, &attempt.error, &attempt.member));
+  }
+  auto gather = [&](std::size_t rank, std::string_view what) -> Task<void> {
+    auto agreed = co_await ranks[rank].member->all_gather(Blob(), "shards");
+    EXPECT_TRUE(agreed);
+    auto result = co_await ranks[rank].member->all_gather(Blob(), what);
+    if (!result) errors[rank] = result.error();
+  };
+  job.loop.call_after(1s, [&] { job.loop.spawn(gather(0, "evaluation")); });
+  job.loop.call_after(2s, [&] { job.loop.spawn(gather(1, "snapshot")); });
+  job.loop.call_after(9s, [&] {
+    ranks.clear();
+    job.hub.reset();
+  });
+  job.loop.run();
+  ASSERT_TRUE(errors[0]);
+  EXPECT_THAT(errors[0]->message, HasSubstr("rank "));
+  EXPECT_THAT(errors[0]->message, HasSubstr(" gathers \"evaluation\""));
+  EXPECT_THAT(errors[0]->message, HasSubstr(" gathers \"snapshot\""));
+  EXPECT_EQ(errors[0], errors[1]);
 }
 
 }  // namespace

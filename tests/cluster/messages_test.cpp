@@ -18,7 +18,7 @@ std::vector<Message> one_of_each() {
   all.push_back(Hello{"0.1.0", "secret", 0xFEDCBA9876543210U, 3, 4, "node1"});
   all.push_back(Welcome{});
   all.push_back(Refuse{base::ErrorKind::deadline_exceeded, 2, "rank 2 did not join"});
-  all.push_back(Gather{7, bytes("blob")});
+  all.push_back(Gather{7, "shards", bytes("blob")});
   all.push_back(Gathered{8, {bytes("a"), {}, bytes("ccc")}});
   all.push_back(Heartbeat{});
   all.push_back(Phase{"train"});
