@@ -212,7 +212,10 @@ void put(Writer& out, const RankSummary& value) {
     out.count(count);
   }
   out.word(value.heartbeats_sent);
-  out.word(value.credits_sent);
+  out.word(value.gathers_sent);
+  out.word(value.gather_bytes_sent);
+  out.byte(value.credits_sent ? 1 : 0);
+  if (value.credits_sent) out.word(*value.credits_sent);
   out.number(value.clock_error_ns);
   out.word(value.peak_rss_bytes);
   out.word(value.samples_seen);
@@ -231,7 +234,11 @@ RankSummary get_summary(Scanner& in) {
     *count = in.count();
   }
   value.heartbeats_sent = in.word();
-  value.credits_sent = in.word();
+  value.gathers_sent = in.word();
+  value.gather_bytes_sent = in.word();
+  const std::uint8_t has_credits = in.byte();
+  if (has_credits > 1) in.reject();
+  if (has_credits == 1) value.credits_sent = in.word();
   value.clock_error_ns = in.number();
   value.peak_rss_bytes = in.word();
   value.samples_seen = in.word();

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -58,7 +59,9 @@ struct TrafficCount {
 };
 
 // What a rank says of itself at its end. data: the payload of the exchange's steps; control:
-// requests, look-ups, launches, tokens; apart: what evaluation, snapshots and barriers move.
+// requests, look-ups, launches, tokens; apart: what evaluation and snapshots move over the
+// transport. The control link of the cluster is counted by itself: signs of life, and the
+// all-gathers and barriers, whose bytes are those of the blobs.
 struct RankSummary {
   int rank = 0;
   std::string role = "worker";  // worker, ps, driver
@@ -68,7 +71,9 @@ struct RankSummary {
   TrafficCount control_sent, control_received;
   TrafficCount apart_sent, apart_received;
   std::uint64_t heartbeats_sent = 0;
-  std::uint64_t credits_sent = 0;    // flow control of the transport
+  std::uint64_t gathers_sent = 0;
+  std::uint64_t gather_bytes_sent = 0;
+  std::optional<std::uint64_t> credits_sent;  // by a transport whose flow control has credits
   std::int64_t clock_error_ns = -1;  // of the alignment with rank 0; -1: clocks are not aligned
   std::uint64_t peak_rss_bytes = 0;
   std::uint64_t samples_seen = 0;

@@ -146,7 +146,8 @@ void for_each_optional_count(Rank& rank, Visit visit) {
   visit("apart_messages_received", rank.apart_received.messages);
   visit("apart_bytes_received", rank.apart_received.bytes);
   visit("heartbeats_sent", rank.heartbeats_sent);
-  visit("credits_sent", rank.credits_sent);
+  visit("gathers_sent", rank.gathers_sent);
+  visit("gather_bytes_sent", rank.gather_bytes_sent);
   visit("samples_padded", rank.samples_padded);
   visit("samples_dropped", rank.samples_dropped);
 }
@@ -164,6 +165,7 @@ json to_json(const RankSummary& rank) {
   };
   for_each_count(rank, put);
   for_each_optional_count(rank, put);
+  out["credits_sent"] = rank.complete ? nullable(rank.credits_sent) : json();
   return out;
 }
 
@@ -185,6 +187,7 @@ RankSummary rank_from_json(FieldReader in) {
     in.optional(key, count);
     value = count.value_or(0);
   });
+  in.optional("credits_sent", rank.credits_sent);
   in.optional("pid", rank.pid);
   in.optional("complete", rank.complete);
   in.optional("samples_seen", rank.samples_seen);

@@ -66,6 +66,14 @@ TEST(Report, ComesBackAsItWas) {
   const auto summary = std::get<4>(*decode(encode(reports[4])));
   EXPECT_EQ(summary.data_sent, (TrafficCount{.messages = 16, .bytes = 13'794'560}));
   EXPECT_EQ(summary.apart_sent, (TrafficCount{.messages = 3, .bytes = 4'096}));
+  EXPECT_EQ(summary.heartbeats_sent, 2U);
+  EXPECT_EQ(summary.gathers_sent, 6U);
+  EXPECT_EQ(summary.gather_bytes_sent, 512U);
+  EXPECT_FALSE(summary.credits_sent);
+  EXPECT_EQ(summary.samples_seen, 256U);
+  RankSummary credited = summary;
+  credited.credits_sent = 9;
+  EXPECT_EQ(std::get<4>(*decode(encode(Report(credited)))).credits_sent, 9U);
 }
 
 TEST(Report, CutOffAnywhereIsAnError) {

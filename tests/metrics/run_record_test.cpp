@@ -35,7 +35,12 @@ TEST(RunRecord, WhatDoesNotApplyIsNullAndNotMissing) {
   EXPECT_EQ(json["environment"]["unknown"].at("cudnn"), "not used in this run");
   EXPECT_FALSE(json["environment"]["unknown"].contains("interface"));
   EXPECT_TRUE(json["ranks"][0].at("clock_error_ns").is_null());
+  EXPECT_EQ(json["ranks"][0].at("heartbeats_sent"), 2);
+  EXPECT_EQ(json["ranks"][0].at("gathers_sent"), 6);
+  EXPECT_EQ(json["ranks"][0].at("gather_bytes_sent"), 512);
+  EXPECT_TRUE(json["ranks"][0].at("credits_sent").is_null());
   EXPECT_TRUE(json["ranks"][1].at("bytes_sent").is_null());
+  EXPECT_TRUE(json["ranks"][1].at("gathers_sent").is_null());
   EXPECT_EQ(json.at("wait_split"), false);
 }
 

@@ -79,6 +79,8 @@ inline RunRecord sample_record() {
     summary.control_sent = {.messages = 8, .bytes = 64};
     summary.apart_sent = {.messages = 3, .bytes = 4'096};
     summary.heartbeats_sent = 2;
+    summary.gathers_sent = 6;
+    summary.gather_bytes_sent = 512;
     summary.peak_rss_bytes = 100 << 20;
     summary.samples_seen = 256;
     record.ranks.push_back(summary);
