@@ -29,7 +29,7 @@ std::array<std::string, 2> spellings(std::string_view prefix, std::string_view w
 base::Failure absent(const std::string& folder, const std::string& observed) {
   return base::fail(
       ErrorKind::not_found,
-      fmt::format("{}: {} (`make data` puts MNIST into data/mnist)", observed, folder));
+      fmt::format("{}: {} (`make setup` puts MNIST into data/mnist)", observed, folder));
 }
 
 // The path, without ".gz", of the one that `entries` has.

@@ -66,9 +66,10 @@ TEST(Dataset, a_missing_folder_says_how_to_get_one) {
   const auto dataset = open_dataset(store, "/nowhere/mnist");
   ASSERT_FALSE(dataset);
   EXPECT_EQ(dataset.error().kind, ErrorKind::not_found);
-  EXPECT_EQ(dataset.error().message,
-            "data set is not there: no folder of this name: /nowhere/mnist (`make data` puts MNIST "
-            "into data/mnist)");
+  EXPECT_EQ(
+      dataset.error().message,
+      "data set is not there: no folder of this name: /nowhere/mnist (`make setup` puts MNIST "
+      "into data/mnist)");
 }
 
 TEST(Dataset, a_missing_file_says_which_names_were_looked_for) {
@@ -82,7 +83,7 @@ TEST(Dataset, a_missing_file_says_which_names_were_looked_for) {
   EXPECT_EQ(dataset.error().message,
             "data set lacks a file: none of t10k-labels-idx1-ubyte, t10k-labels.idx1-ubyte, "
             "t10k-labels-idx1-ubyte.gz, t10k-labels.idx1-ubyte.gz: " +
-                folder.path() + " (`make data` puts MNIST into data/mnist)");
+                folder.path() + " (`make setup` puts MNIST into data/mnist)");
 }
 
 TEST(Dataset, a_file_is_not_a_folder) {
