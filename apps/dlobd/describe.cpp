@@ -27,7 +27,11 @@ base::Result<std::string> page(const Options& options) {
   std::map<std::string, std::string> defects;
   for (const auto& text : options.defects) {
     const auto equals = text.find('=');
-    defects[text.substr(0, equals)] = equals == std::string::npos ? "" : text.substr(equals + 1);
+    if (equals == std::string::npos) {
+      return base::fail(base::ErrorKind::invalid_argument,
+                        fmt::format("--defect takes NAME=faithful or NAME=fixed: {}", text));
+    }
+    defects[text.substr(0, equals)] = text.substr(equals + 1);
   }
   DLOBD_TRY(design, stacks::make_design(options.stack, options.behaviour, defects));
   if (options.ranks < 1 || options.ranks > 65536) {

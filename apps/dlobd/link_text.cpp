@@ -17,20 +17,33 @@ using base::Result;
 
 namespace {
 
+struct Bounds {
+  double low;
+  double high;
+};
+constexpr Bounds kTimes{0, 3600e9};  // in ns; more is no network, and takes ages of heartbeats
+constexpr Bounds kRates{0, 9e18};    // in bytes per second; 0: unlimited
+
 // "1.25GB/s" with {"GB/s": 1e9}: 1.25e9
-Result<double> quantity(std::string_view text, const std::map<std::string_view, double>& units) {
+Result<double> quantity(std::string_view text, const std::map<std::string_view, double>& units,
+                        Bounds bounds) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
   const auto factor = units.find(unit);
-  if (error != std::errc() || factor == units.end() || !std::isfinite(number) || number < 0 ||
-      number * factor->second > 9e18) {
+  if (error != std::errc() || factor == units.end() || !std::isfinite(number)) {
     std::string known;
     for (const auto& [name, scale] : units)
       known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
     return fail(ErrorKind::invalid_argument, fmt::format("not a quantity in {}: {}", known, text));
   }
-  return number * factor->second;
+  const double value = number * factor->second;
+  if (value < bounds.low || value > bounds.high) {
+    return fail(ErrorKind::invalid_argument,
+                fmt::format("not from {:g} to {:g} {}: {}", bounds.low / units.begin()->second,
+                            bounds.high / units.begin()->second, units.begin()->first, text));
+  }
+  return value;
 }
 
 }  // namespace
@@ -62,10 +75,10 @@ Result<transport::simulated::LinkModel> parse_link(std::string_view text) {
     const auto value =
         equals == std::string_view::npos ? std::string_view() : word.substr(equals + 1);
     if (key == "bandwidth") {
-      DLOBD_TRY(rate, quantity(value, rates));
-      link.bandwidth_bytes_per_second = static_cast<std::uint64_t>(rate);
+      DLOBD_TRY(rate, quantity(value, rates, kRates));
+      link.bandwidth_bytes_per_second = static_cast<std::uint64_t>(std::ceil(rate));
     } else if (const auto known = durations.find(key); known != durations.end()) {
-      DLOBD_TRY(time, quantity(value, times));
+      DLOBD_TRY(time, quantity(value, times, kTimes));
       *known->second = base::Duration(static_cast<std::int64_t>(time));
     } else {
       std::vector<std::string> keys{"bandwidth"};

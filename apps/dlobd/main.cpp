@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <vector>
 
 #include "base/nearest.h"
@@ -28,7 +29,9 @@ int refuse(const CLI::App& app, const CLI::ParseError& error) {
   for (char& c : line) {
     if (c == '\n') c = ' ';
   }
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+  // A word that is no verb is told from none at all.
+  const bool no_verb = where == &app && !where->remaining(false).empty();
+  if (no_verb || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const auto extras = where->remaining(false);
     const std::string word = extras.empty() ? "" : extras.front();
     std::vector<std::string> known;
@@ -48,6 +51,8 @@ int refuse(const CLI::App& app, const CLI::ParseError& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A file that may not grow and a reader that has gone are errors of the write, told like others.
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app(
       "Deep learning over big data: trains through the designs of the DLoBD stacks, and measures "
       "them.",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <utility>
@@ -10,6 +11,8 @@
 #include "metrics/process.h"
 #include "metrics/run_folder.h"
 #include "train_modes.h"
+#include "training/checkpoint.h"
+#include "training/identity.h"
 
 namespace dlobd::app {
 
@@ -72,10 +75,16 @@ std::string closing_lines(const metrics::RunRecord& record, const training::Conf
   return text;
 }
 
+// Who reads along may leave (`| head`): the run and its record do not depend on it.
+void show(std::FILE* where, std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), where);
+  std::fflush(where);
+}
+
 }  // namespace
 
 void complain(const base::Error& error) {
-  fmt::print(stderr, "dlobd train: {}\n", error.message);
+  show(stderr, fmt::format("dlobd train: {}\n", error.message));
 }
 
 RunView::RunView(const training::Config& config, std::uint64_t train_records,
@@ -87,14 +96,11 @@ RunView::RunView(const training::Config& config, std::uint64_t train_records,
           training::run_config(config),
           metrics::RunRecorder::Start{metrics::process_started_unix_ns(), config.ranks, source}),
       progress_(goal_of(config, total_steps_), isatty(STDERR_FILENO) == 1,
-                [](std::string_view text) {
-                  std::fwrite(text.data(), 1, text.size(), stderr);
-                  std::fflush(stderr);
-                }) {
+                [](std::string_view text) { show(stderr, text); }) {
   if (json) return;
-  fmt::print(stderr, "{} ranks, batch {} each and {} in all ({} stays fixed when ranks change)\n",
-             config.ranks, config.batch.local, config.batch.global,
-             batches::name(config.design.batch_rule));
+  show(stderr, fmt::format("{} rank{}, batch {} each and {} in all ({} stays when ranks change)\n",
+                           config.ranks, config.ranks == 1 ? "" : "s", config.batch.local,
+                           config.batch.global, batches::name(config.design.batch_rule)));
 }
 
 void RunView::add(int rank, std::span<const std::byte> blob) {
@@ -130,6 +136,18 @@ void RunView::show_progress() {
   progress_.update(point, base::steady_now());
 }
 
+// The one that an agreed end leaves, where it is there: a second signal leaves none.
+std::optional<std::string> RunView::last_checkpoint() const {
+  std::uint64_t step = 0;
+  for (const auto& row : recorder_.steps()) step = std::max(step, row.step + 1);
+  const std::string folder =
+      config_.checkpoint_folder.empty() ? config_.out + "/checkpoints" : config_.checkpoint_folder;
+  std::string path = training::checkpoint_path(folder, config_, step);
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return std::nullopt;
+  return path;
+}
+
 int RunView::finish(const base::Result<training::End>& end) {
   if (!json_) progress_.finish();
   const std::optional<std::string> error =
@@ -144,16 +162,20 @@ int RunView::finish(const base::Result<training::End>& end) {
   if (json_) {
     auto json = metrics::to_json(record);
     json["folder"] = written->string();
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    show(stdout,
+         fmt::format("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)));
   } else {
-    fmt::print("{}  record: {}\n", closing_lines(record, config_), written->string());
+    show(stdout,
+         fmt::format("{}  record: {}\n", closing_lines(record, config_), written->string()));
     if (end && *end == training::End::target_missed) {
-      fmt::print("  the target of {:.2f} % was missed\n", 100 * config_.until_accuracy.value_or(0));
+      show(stdout, fmt::format("  the target of {:.2f} % was missed\n",
+                               100 * config_.until_accuracy.value_or(0)));
     }
     if (end && *end == training::End::interrupted) {
-      fmt::print("  interrupted; go on with --resume and the checkpoint in {}\n",
-                 config_.checkpoint_folder.empty() ? config_.out + "/checkpoints"
-                                                   : config_.checkpoint_folder);
+      const auto checkpoint = last_checkpoint();
+      show(stdout,
+           fmt::format("  interrupted{}\n", checkpoint ? "; go on with --resume " + *checkpoint
+                                                       : ", before a checkpoint could be written"));
     }
   }
   return exit_status(end);

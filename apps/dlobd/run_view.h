@@ -29,6 +29,7 @@ class RunView {
   int finish(const base::Result<training::End>& end);
 
  private:
+  [[nodiscard]] std::optional<std::string> last_checkpoint() const;
   void show_progress();
 
   const training::Config& config_;

@@ -1,8 +1,6 @@
 #include "train.h"
 
-#include <fmt/format.h>
-
-#include <filesystem>
+#include <csignal>
 #include <memory>
 
 #include "metrics/run_folder.h"
@@ -15,22 +13,19 @@ namespace dlobd::app {
 
 namespace {
 
-// What a run will write must be writable before it starts.
-base::Result<void> prepare_folders(const training::Config& config) {
+// What a run will write must be writable before it starts; nothing is made yet.
+base::Result<void> check_folders(const training::Config& config) {
   DLOBD_TRY_VOID(writable, metrics::check_writable(config.out));
   const std::string checkpoints =
       config.checkpoint_folder.empty() ? config.out + "/checkpoints" : config.checkpoint_folder;
-  std::error_code error;
-  std::filesystem::create_directories(checkpoints, error);
-  if (error) {
-    return base::fail(
-        base::ErrorKind::io_error,
-        fmt::format("cannot make the checkpoint folder: {}: {}", checkpoints, error.message()));
+  if (auto usable = metrics::check_writable(checkpoints); !usable) {
+    return base::fail(usable.error().while_doing("checking the folder for checkpoints"));
   }
   return {};
 }
 
 int train(const TrainOptions& options) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of our lines that has gone does not end a run
   storage::LocalStore store;
   auto resolved = resolve(options, store);
   if (!resolved) {
@@ -38,8 +33,8 @@ int train(const TrainOptions& options) {
     return kRefused;
   }
   if (!options.launched) {
-    if (auto prepared = prepare_folders(resolved->config); !prepared) {
-      complain(prepared.error());
+    if (auto writable = check_folders(resolved->config); !writable) {
+      complain(writable.error());
       return kRefused;
     }
   }

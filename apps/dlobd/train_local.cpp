@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "cluster/local_launcher.h"
 #include "run_view.h"
 #include "train_modes.h"
@@ -26,7 +27,7 @@ std::vector<std::string> own_command() {
 
 std::string random_token() {
   unsigned char bytes[16];
-  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return {};
+  CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, "the kernel has no random bytes");
   std::string token;
   for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
   return token;
@@ -67,6 +68,11 @@ base::Result<training::End> end_of(const cluster::LaunchOutcome& outcome) {
     return true;
   };
   if (all_ended_with(kInterrupted)) return training::End::interrupted;
+  // A signal that came before the ranks had met, or a second one, ends each where it is.
+  if (outcome.interrupted_by != 0) {
+    const auto& first = outcome.ranks[static_cast<std::size_t>(outcome.first_bad)];
+    if (first.signal != 0 || first.exit_code == kInterrupted) return training::End::interrupted;
+  }
   if (all_ended_with(kTargetMissed)) return training::End::target_missed;
   return base::fail(cause(outcome));
 }

@@ -4,12 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <limits>
 #include <map>
 
 #include "base/nearest.h"
+#include "cluster/tcp_link.h"
 #include "compute/model.h"
 #include "compute/plugin.h"
 #include "compute/profile.h"
@@ -24,6 +26,19 @@ namespace dlobd::app {
 using base::ErrorKind;
 using base::fail;
 using base::Result;
+
+namespace {
+
+// What CLI11 would wrap around to some other number.
+std::string whole_number(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size()) return {};
+  return fmt::format("not a whole number from 0 to {}: {}",
+                     std::numeric_limits<std::uint64_t>::max(), text);
+}
+
+}  // namespace
 
 void add_train_options(CLI::App& app, TrainOptions& o) {
   app.add_option("--stack", o.stack, "The design to train with: caffeonspark, allreduce")
@@ -100,6 +115,7 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
   app.add_option("--weight-decay", o.weight_decay, "")->capture_default_str()->group("Optimizer");
   app.add_option("--seed", o.seed, "Of weights, order of samples and simulated delays")
       ->capture_default_str()
+      ->check(whole_number)
       ->group("Optimizer");
 
   app.add_option("--peer-timeout", o.peer_timeout, "Seconds of silence after which a rank is lost")
@@ -285,6 +301,7 @@ Result<void> resolve_placement(const TrainOptions& o) {
     return fail(ErrorKind::invalid_argument,
                 fmt::format("not a rank of a job of {}: --rank {}", size, *o.rank));
   }
+  DLOBD_TRY_VOID(rendezvous, cluster::parse_host_port(o.rendezvous));
   if (o.network == "simulated") {
     return fail(ErrorKind::invalid_argument,
                 "--network simulated runs all ranks in one process: leave --rank out");

@@ -240,8 +240,28 @@ class Launcher {
     }
   }
 
+  // A rank that is stopped cannot end by itself. Once nothing but such ranks is left of a job that
+  // has failed, there is nobody to wait for.
+  bool only_stopped_left() {
+    bool any = false;
+    for (const Rank& rank : ranks_) {
+      if (rank.ended) continue;
+      siginfo_t info{};
+      const auto pid = static_cast<id_t>(rank.child.pid);
+      if (::waitid(P_PID, pid, &info, WSTOPPED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
+        return false;
+      }
+      any = true;
+    }
+    return any;
+  }
+
   void escalate() {
     const Time now = base::steady_now();
+    if (!terminated_ && first_bad_ >= 0 && only_stopped_left()) {
+      terminate();
+      kill_at_ = now;  // a stopped process does not hear SIGTERM
+    }
     if (!terminated_ && first_bad_ >= 0 && now >= terminate_at_) terminate();
     if (terminated_ && now >= kill_at_) send_all(SIGKILL);
   }

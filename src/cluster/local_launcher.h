@@ -4,8 +4,9 @@
 // SIGINT and SIGTERM on), dies with the launcher's thread even when that is killed
 // (PR_SET_PDEATHSIG), reads nothing on stdin, and finds two descriptors: kReportFd, its report
 // pipe, and on rank 0 kListenFd, a listening socket for the hub. When a rank ends badly, the others
-// have `grace` to end by themselves, then SIGTERM, then SIGKILL. No process of any rank's group is
-// left when the call returns.
+// have `grace` to end by themselves, then SIGTERM, then SIGKILL; ranks that are stopped (SIGSTOP)
+// go as soon as all the others have ended. No process of any rank's group is left when the call
+// returns.
 #pragma once
 
 #include <cstddef>

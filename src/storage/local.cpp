@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -156,6 +157,9 @@ base::Result<std::vector<Entry>> LocalStore::list(const std::string& folder) {
 }
 
 base::Result<std::unique_ptr<Writer>> LocalStore::create(const std::string& path) {
+  std::error_code made;
+  std::filesystem::create_directories(folder_of(path), made);
+  if (made) return failure(made.value(), "cannot create", path);
   Descriptor descriptor(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
   if (!descriptor.valid()) return failure(errno, "cannot create", path);

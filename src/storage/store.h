@@ -47,7 +47,7 @@ class Writer {
 
 class WritableStore : public Store {
  public:
-  // Fails if the path exists: nothing is overwritten.
+  // Makes the folders above it. Fails if the path exists: nothing is overwritten.
   virtual base::Result<std::unique_ptr<Writer>> create(const std::string& path) = 0;
   // Atomic; the target may exist (it is replaced) if it is a file. Syncs the folder too.
   virtual base::Result<void> rename(const std::string& from, const std::string& to) = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -218,7 +219,13 @@ base::Result<void> save(storage::WritableStore& store, const std::string& path,
 
 base::Result<Checkpoint> load(storage::Store& store, const std::string& path) {
   DLOBD_TRY(file, store.open(path));
-  std::vector<std::byte> bytes(file->size());
+  // Whatever other file was named, however large, is refused by its first bytes.
+  std::vector<std::byte> bytes(std::min<std::uint64_t>(file->size(), kMagic.size()));
+  DLOBD_TRY(begun, file->read_at(0, bytes));
+  bytes.resize(begun);
+  if (!bytes.empty() && std::memcmp(bytes.data(), kMagic.data(), bytes.size()) == 0) {
+    bytes.resize(file->size());
+  }
   DLOBD_TRY(read, file->read_at(0, bytes));
   bytes.resize(read);
   auto checkpoint = decode(bytes);

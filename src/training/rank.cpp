@@ -45,8 +45,9 @@ Rank::Rank(Parts parts)
       optimizer_(parts_.config.optimizer, parts_.replica->arena(), parts_.kernels),
       verdict_known_(parts_.loop) {}
 
-void Rank::request_stop() {
+bool Rank::request_stop() {
   if (member_) member_->request_stop();
+  return member_ != nullptr;
 }
 
 Task<Result<End>> Rank::run(std::unique_ptr<cluster::Link> link, cluster::JobIdentity identity) {
@@ -73,10 +74,12 @@ Task<Result<End>> Rank::run(std::unique_ptr<cluster::Link> link, cluster::JobIde
   parts_.endpoint->fail(verdict_->error());
   // Says goodbye all the same: rank 0 stays until the survivors' last reports have come in.
   (void)co_await member_->leave();
+  auto error = verdict_->error();
+  // What went wrong here keeps its kind; the words are those that every rank has.
   if (verdict_->culprit == parts_.rank && verdict_->cause == cluster::Verdict::Cause::failed) {
-    co_return end;
+    error.kind = end.error().kind;
   }
-  co_return base::fail(verdict_->error());
+  co_return base::fail(std::move(error));
 }
 
 void Rank::watch() {

@@ -52,8 +52,9 @@ class Rank {
   base::Task<base::Result<End>> run(std::unique_ptr<cluster::Link> link,
                                     cluster::JobIdentity identity);
 
-  // A user asks for an end: all ranks stop after one agreed step. Nothing before the job has begun.
-  void request_stop();
+  // A user asks for an end: all ranks stop after one agreed step. False: the
+  // ranks have not met yet, so there is nothing to agree upon.
+  bool request_stop();
 
  private:
   base::Task<base::Result<End>> train();

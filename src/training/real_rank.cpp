@@ -139,9 +139,9 @@ class RealRank {
   void wait_for_signal() {
     signals_.async_wait([this](const std::error_code& error, int) {
       if (error) return;
-      if (stop_asked_ || !rank_) ::_exit(130);
+      // Nor is there anything to agree upon, or to keep, before the ranks have met.
+      if (stop_asked_ || !rank_ || !rank_->request_stop()) ::_exit(130);
       stop_asked_ = true;
-      rank_->request_stop();
       wait_for_signal();
     });
   }

@@ -1,9 +1,11 @@
 #include "training/simulated_job.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <asio/signal_set.hpp>
 #include <csignal>
+#include <functional>
 #include <utility>
 
 #include "cluster/in_process_link.h"
@@ -98,9 +100,15 @@ base::Task<void> SimulatedJob::run_rank(int rank, std::unique_ptr<cluster::Link>
 
 std::vector<std::optional<base::Result<End>>> SimulatedJob::run() {
   asio::signal_set signals(loop_.context(), SIGINT, SIGTERM);
-  signals.async_wait([this](const std::error_code& error, int) {
-    if (!error) ranks_.front()->request_stop();
-  });
+  // The first signal asks for an agreed end; by the second the user means it.
+  bool asked = false;
+  std::function<void(const std::error_code&, int)> stop = [&](const std::error_code& error, int) {
+    if (error) return;
+    if (asked || !ranks_.front()->request_stop()) ::_exit(130);
+    asked = true;
+    signals.async_wait(stop);
+  };
+  signals.async_wait(stop);
   loop_.run();
   return ends_;
 }

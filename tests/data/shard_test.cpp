@@ -90,8 +90,10 @@ TEST(Uneven, is_spelled_as_on_the_command_line) {
   EXPECT_EQ(parse_uneven("pad"), Uneven::pad);
   const auto other = parse_uneven("truncate");
   ASSERT_FALSE(other);
-  EXPECT_EQ(other.error().message,
-            "unknown rule for uneven shards, drop_last or pad expected: truncate");
+  EXPECT_EQ(
+      other.error().message,
+      "unknown rule for uneven shards: truncate; did you mean drop_last? There are drop_last and "
+      "pad");
 }
 
 constexpr BatchRule kRules[] = {BatchRule::per_device, BatchRule::per_worker, BatchRule::global};

@@ -1,0 +1,205 @@
+"""Jobs whose ranks are started by hand; the same run on both clocks; what the program prints."""
+
+import json
+import os
+import signal
+import subprocess
+import unittest
+
+from program import PATIENCE, PROGRAM, ProgramTest, free_port, wait_until
+
+TOKEN = {"DLOBD_JOB_TOKEN": "a secret"}
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
+
+
+class RanksByHand(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.rendezvous = f"127.0.0.1:{free_port()}"
+
+    def rank(self, rank, *words, size=2, environment=TOKEN):
+        common = ("--rank", str(rank), "--world-size", str(size), "--rendezvous", self.rendezvous,
+                  "--local-batch-size", "10", "--peer-timeout", "2", "--out", self.path(f"runs-{rank}"))
+        return self.start(self.train_words(*common, *words), environment)
+
+    def test_rank_0_writes_the_record_of_both(self):
+        ranks = [self.rank(rank, "--steps", "30") for rank in (0, 1)]
+        for process in ranks:
+            self.assertEqual(process.wait(PATIENCE), 0, process.said())
+        record, rows = self.record(self.path("runs-0"))
+        self.assertEqual(record["status"], "finished")
+        self.assertEqual([rank["rank"] for rank in record["ranks"]], [0, 1])
+        self.assertEqual(len(rows), 60)
+        self.assertEqual({row["rank"] for row in rows}, {"0", "1"})
+        self.assertEqual(self.runs(self.path("runs-1")), [])
+
+    def refuse(self, rank, *words, expected, size=2, environment=TOKEN):
+        """A rank that is refused, while the job goes on to wait."""
+        process = self.rank(rank, *words, size=size, environment=environment)
+        self.assertEqual(process.wait(PATIENCE), 1, process.said())
+        complaints = [line for line in process.said().splitlines() if line.startswith("dlobd train: ")]
+        self.assertEqual(len(complaints), 1, process.said())
+        self.assertIn("refused: " + expected, complaints[0])
+        self.assertNotIn("secret", complaints[0])
+
+    def test_others_are_refused_by_name_and_the_job_goes_on(self):
+        rank_0 = self.rank(0, "--steps", "30")
+        self.refuse(1, "--steps", "30", expected="wrong job token", environment={"DLOBD_JOB_TOKEN": "a guess"})
+        self.refuse(1, "--steps", "30", "--learning-rate", "0.02", expected="configuration differs")
+        self.refuse(1, "--steps", "30", size=3, expected="world size 3 here, 2 there")
+        rank_1 = self.rank(1, "--steps", "30")
+        for process in (rank_0, rank_1):
+            self.assertEqual(process.wait(PATIENCE), 0, process.said())
+        self.assertEqual(self.record(self.path("runs-0"))[0]["status"], "finished")
+
+    def test_a_duplicate_is_refused(self):
+        steps = ("--steps", "30")
+        rank_0 = self.rank(0, *steps, size=3)
+        rank_1 = self.rank(1, *steps, size=3)
+        twin = self.rank(1, *steps, size=3)
+        # Whichever of the two comes second is the duplicate.
+        first_end = wait_until(lambda: [p for p in (rank_1, twin) if p.poll() is not None], "a refusal")[0]
+        self.assertEqual(first_end.poll(), 1)
+        self.assertIn("refused: rank 1 has already joined", first_end.said())
+        rank_2 = self.rank(2, *steps, size=3)
+        for process in (rank_0, rank_2, twin if first_end is rank_1 else rank_1):
+            self.assertEqual(process.wait(PATIENCE), 0, process.said())
+
+    def test_the_lowest_survivor_keeps_a_record(self):
+        endless = ("--steps", "100000000", "--evaluate-every", "100000000")
+        ranks = [self.rank(rank, *endless, size=3) for rank in range(3)]
+        wait_until(lambda: "step" in ranks[0].said(), "a first step")
+        ranks[0].send_signal(signal.SIGKILL)
+        for process in ranks[1:]:
+            self.assertEqual(process.wait(PATIENCE), 1, process.said())
+            self.assertIn("dlobd train: peer lost: rank 0", process.said())
+        record, rows = self.record(self.path("runs-1"))
+        self.assertEqual(record["status"], "failed")
+        self.assertTrue(record["error"].startswith("peer lost: rank 0"), record["error"])
+        self.assertEqual({row["rank"] for row in rows}, {"1"})
+        self.assertEqual(self.runs(self.path("runs-0")), [])
+        self.assertEqual(self.runs(self.path("runs-2")), [])
+
+    def test_an_interrupt_of_one_rank_ends_all_in_order(self):
+        endless = ("--steps", "100000000", "--evaluate-every", "100000000")
+        ranks = [self.rank(rank, *endless) for rank in range(2)]
+        wait_until(lambda: "step" in ranks[0].said(), "a first step")
+        ranks[1].send_signal(signal.SIGINT)
+        for process in ranks:
+            self.assertEqual(process.wait(PATIENCE), 130, process.said())
+        self.assertEqual(self.record(self.path("runs-0"))[0]["status"], "interrupted")
+        self.assertEqual(len(os.listdir(self.path("runs-0/checkpoints"))), 1)
+
+
+class BothClocks(ProgramTest):
+    def run_on(self, network, stack, words):
+        out, saved = self.path(f"{network}-runs"), self.path(f"{network}-saved")
+        result = self.train("--network", network, "--ranks", "3", "--local-batch-size", "20", "--steps", "20",
+                            "--checkpoint", saved, "--out", out, *words, stack=stack)
+        self.assertEqual(result.returncode, 0, result)
+        record, rows = self.record(out)
+        self.assertEqual(len(rows), 60)
+        names = sorted(os.listdir(saved))
+        self.assertTrue(names[-1].endswith("step-000020.ckpt"), names)
+        contents = []
+        for name in names:
+            with open(f"{saved}/{name}", "rb") as file:
+                contents.append(file.read())
+        counts = [{key: value for key, value in rank.items() if "messages" in key or "bytes" in key and "rss" not in key}
+                  for rank in record["ranks"]]
+        losses = [row["loss"] for row in sorted(rows, key=lambda row: (int(row["rank"]), int(row["step"])))]
+        return names, contents, counts, losses
+
+    def assert_equal_runs(self, stack, *words):
+        tcp = self.run_on("tcp", stack, words)
+        simulated = self.run_on("simulated", stack, words)
+        self.assertEqual(tcp[0], simulated[0])
+        self.assertTrue(tcp[1] == simulated[1], "checkpoints differ")
+        self.assertEqual(tcp[2], simulated[2])
+        self.assertEqual(tcp[3], simulated[3])
+        for counts in tcp[2]:
+            self.assertGreater(counts["messages_sent"], 0)
+            self.assertGreater(counts["bytes_sent"], 0)
+
+    def test_caffeonspark_faithful(self):
+        self.assert_equal_runs("caffeonspark", "--behaviour", "faithful")
+
+    def test_caffeonspark_fixed(self):
+        self.assert_equal_runs("caffeonspark", "--behaviour", "fixed")
+
+    def test_allreduce(self):
+        self.assert_equal_runs("allreduce")
+
+
+class Output(ProgramTest):
+    def validate(self, record):
+        try:
+            import jsonschema
+        except ImportError:
+            return
+        with open(os.path.join(DOCS, "run-record.schema.json"), encoding="utf-8") as file:
+            jsonschema.validate(record, json.load(file))
+
+    def test_json_alone_on_stdout(self):
+        for network in ("tcp", "simulated"):
+            with self.subTest(network):
+                result = self.train("--ranks", "2", "--steps", "9", "--json", "--network", network)
+                self.assertEqual(result.returncode, 0, result)
+                self.assertEqual(result.stderr, "")
+                record = json.loads(result.stdout)
+                self.assertEqual(record["status"], "finished")
+                folder = record.pop("folder")
+                with open(f"{folder}/run.json", encoding="utf-8") as file:
+                    self.assertEqual(json.load(file), record)
+                self.validate(record)
+
+    def test_json_of_a_failed_run(self):
+        result = self.train("--ranks", "2", "--steps", "9", "--json", "--learning-rate", "1e30")
+        self.assertEqual(result.returncode, 1, result)
+        record = json.loads(result.stdout)
+        self.assertEqual(record["status"], "failed")
+        self.validate({key: value for key, value in record.items() if key != "folder"})
+
+    def test_plain_lines_where_there_is_no_terminal(self):
+        result = self.train("--ranks", "2", "--steps", "9")
+        self.assertEqual(result.returncode, 0, result)
+        self.assertNotIn("\r", result.stdout + result.stderr)
+        self.assertNotIn("\x1b", result.stdout + result.stderr)
+        self.assertIn("step 9/9", result.stderr.splitlines()[-1])
+        self.assertIn(self.runs()[0], result.stdout)
+        self.assertEqual(sorted(os.listdir(self.out)), [os.path.basename(self.runs()[0])])
+
+    def test_readers_that_have_gone(self):
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing, "wb") as pipe:
+            process = subprocess.run(self.train_words("--ranks", "2", "--steps", "9"), stdin=subprocess.DEVNULL,
+                                     stdout=pipe, stderr=pipe, timeout=PATIENCE, check=False)
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(self.record()[0]["status"], "finished")
+
+    def test_a_missed_target(self):
+        result = self.train("--ranks", "2", "--epochs", "1", "--until-accuracy", "1", "--learning-rate", "0")
+        self.assertEqual(result.returncode, 1, result)
+        self.assertEqual(self.record()[0]["status"], "target_missed")
+
+    def test_help_has_examples(self):
+        for verb in ("train", "describe", "doctor", "bench"):
+            result = self.run_words([PROGRAM, verb, "--help"])
+            self.assertEqual(result.returncode, 0, result)
+            self.assertIn("Example", result.stdout)
+            self.assertIn(f"dlobd {verb}", result.stdout)
+        self.assertIn("Example", self.run_words([PROGRAM, "--help"]).stdout)
+
+    def test_describe_and_doctor(self):
+        page = self.run_words([PROGRAM, "describe", "--stack", "caffeonspark", "--model", "lenet", "--ranks", "4"])
+        self.assertEqual(page.returncode, 0, page)
+        self.assertIn("431,080", page.stdout.replace("431080", "431,080"))
+        self.assertIn("optimizer_full", page.stdout)
+        doctor = self.run_words([PROGRAM, "doctor"])
+        self.assertEqual(doctor.returncode, 0, doctor)
+        self.assertIn("memory", doctor.stdout.lower())
+
+
+if __name__ == "__main__":
+    unittest.main()

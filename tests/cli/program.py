@@ -1,0 +1,162 @@
+"""What the tests of the command line share: a small data set, runs of the program, and a look at what they leave.
+
+The path of the program is the environment variable DLOBD; ctest sets it. Standard library alone.
+"""
+
+import contextlib
+import csv
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.environ["DLOBD"]
+SIDE = 8
+PATIENCE = 60  # seconds that no run of these tests needs
+
+
+def images_file(pixels, count, side=SIDE, magic=0x803):
+    return struct.pack(">IIII", magic, count, side, side) + pixels
+
+
+def labels_file(labels, magic=0x801):
+    return struct.pack(">II", magic, len(labels)) + bytes(labels)
+
+
+def write(path, content):
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+def write_data_set(folder, train=600, test=60):
+    """Pictures of 8 x 8 whose every tenth pixel, counted from the label, is bright: a line separates them."""
+    os.makedirs(folder)
+    dice = random.Random(1)
+    for prefix, count in (("train", train), ("t10k", test)):
+        labels = [dice.randrange(10) for _ in range(count)]
+        pixels = bytearray()
+        for label in labels:
+            pixels += bytes(dice.randrange(60) + (190 if i % 10 == label else 0) for i in range(SIDE * SIDE))
+        write(f"{folder}/{prefix}-images-idx3-ubyte", images_file(pixels, count))
+        write(f"{folder}/{prefix}-labels-idx1-ubyte", labels_file(labels))
+
+
+def children(pid):
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    return []
+
+
+def command_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().decode().split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def wait_until(condition, what, seconds=PATIENCE):
+    end = time.monotonic() + seconds
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.02)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class ProgramTest(unittest.TestCase):
+    """Each test has a folder of its own, with a data set in `data`; no process that names it may be left."""
+
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="dlobd-cli-")
+        self.addCleanup(self.clean)
+        self.data = self.path("data")
+        self.out = self.path("runs")
+        write_data_set(self.data)
+
+    def clean(self):
+        for pid in self.left_processes():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def left_processes(self):
+        mine = os.getpid()
+        found = []
+        for name in os.listdir("/proc"):
+            if name.isdigit() and int(name) != mine and any(self.folder in w for w in command_of(int(name))):
+                found.append(int(name))
+        return found
+
+    def train_words(self, *words, stack="allreduce"):
+        usual = {"--stack": stack, "--model": "softmax", "--processor": "reference", "--data": self.data,
+                 "--out": self.out}
+        unsaid = [word for option, value in usual.items() if option not in words for word in (option, value)]
+        return [PROGRAM, "train", *unsaid, *words]
+
+    def run_words(self, words, environment=None, **options):
+        return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,
+                              env={**os.environ, **(environment or {})}, check=False, **options)
+
+    def train(self, *words, stack="allreduce", environment=None, **options):
+        return self.run_words(self.train_words(*words, stack=stack), environment, **options)
+
+    def start(self, words, environment=None):
+        # Files, not pipes: nobody has to read them for the program to go on.
+        out = open(self.path(f"stdout-{len(os.listdir(self.folder))}"), "w+", encoding="utf-8")
+        err = open(self.path(f"stderr-{len(os.listdir(self.folder))}"), "w+", encoding="utf-8")
+        self.addCleanup(out.close)
+        self.addCleanup(err.close)
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                   env={**os.environ, **(environment or {})})
+        process.shown = lambda: self.text_of(out)
+        process.said = lambda: self.text_of(err)
+        self.addCleanup(process.wait, PATIENCE)
+        self.addCleanup(process.kill)
+        return process
+
+    @staticmethod
+    def text_of(file):
+        with open(file.name, encoding="utf-8") as again:
+            return again.read()
+
+    def runs(self, out=None):
+        out = out or self.out
+        if not os.path.isdir(out):
+            return []
+        return sorted(os.path.join(out, name) for name in os.listdir(out) if name.startswith("2"))
+
+    def record(self, out=None):
+        """The one record that is there: run.json and the rows of steps.csv."""
+        runs = self.runs(out)
+        self.assertEqual(len(runs), 1, runs)
+        self.assertEqual(sorted(os.listdir(runs[0])), ["evaluations.csv", "run.json", "steps.csv"])
+        with open(os.path.join(runs[0], "run.json"), encoding="utf-8") as file:
+            record = json.load(file)
+        with open(os.path.join(runs[0], "steps.csv"), encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        return record, rows
+
+    def assert_nothing_runs(self):
+        wait_until(lambda: not self.left_processes(), f"no process left, but there are {self.left_processes()}", 5)
