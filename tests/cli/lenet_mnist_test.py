@@ -16,7 +16,7 @@ SKIPPED = 77
 
 def main():
     if not os.path.isdir(DATA):
-        print(f"skipped: there is no {DATA}; `make data` brings MNIST there")
+        print(f"skipped: there is no {DATA}; `make setup` brings MNIST there")
         return SKIPPED
     with tempfile.TemporaryDirectory(prefix="dlobd-lenet-") as out:
         result = subprocess.run(

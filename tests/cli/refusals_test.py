@@ -65,7 +65,7 @@ class Refusals(ProgramTest):
         self.assert_refused(self.train("--resume", self.data), "folder", self.data)
 
     def test_data_that_is_not_there(self):
-        self.refused("--data nowhere", "nowhere", "make data")
+        self.refused("--data nowhere", "nowhere", "make setup")
         self.refused(f"--data {self.data}/train-labels-idx1-ubyte", "train-labels")
         os.remove(f"{self.data}/t10k-labels-idx1-ubyte")
         self.refused("--ranks 2", "t10k-labels-idx1-ubyte")
