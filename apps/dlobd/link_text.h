@@ -1,4 +1,4 @@
-// The text of a simulated link: latency=20us,bandwidth=1.25GB/s,send=2us,receive=2us,jitter=0us
+// The text of a simulated link: latency=20us,bandwidth=1.25GB/s,send=5us,receive=5us,jitter=0us
 #pragma once
 
 #include <string_view>

@@ -61,7 +61,8 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
       ->group("Network");
   app.add_option(
          "--link", o.link,
-         "Of --network simulated: latency=20us,bandwidth=1.25GB/s,send=2us,receive=2us,jitter=0us")
+         "Of --network simulated: latency=20us,bandwidth=1.25GB/s,send=5us,receive=5us,"
+         "piece_send=1us,piece_receive=1us,jitter=0us (the default; bandwidth 0: unlimited)")
       ->group("Network");
 
   app.add_option("--processor", o.processor,
@@ -72,8 +73,9 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
       ->group("Computation");
   app.add_option("--mkl-folder", o.mkl_folder, "Where libmkl_rt lies (default: the build's)")
       ->group("Computation");
-  app.add_option("--threads", o.threads,
-                 "Compute threads of a rank; 0 shares the CPUs among the ranks")
+  app.add_option(
+         "--threads", o.threads,
+         "Compute threads of a rank; 0 shares the CPUs among the ranks (with --rank: takes all)")
       ->capture_default_str()
       ->group("Computation");
   app.add_option("--model", o.model, "lenet, softmax")->capture_default_str()->group("Computation");
@@ -111,8 +113,12 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
                  "inv:gamma=1e-4,power=0.75")
       ->capture_default_str()
       ->group("Optimizer");
-  app.add_option("--momentum", o.momentum, "")->capture_default_str()->group("Optimizer");
-  app.add_option("--weight-decay", o.weight_decay, "")->capture_default_str()->group("Optimizer");
+  app.add_option("--momentum", o.momentum, "Caffe's: the rate is inside its buffer")
+      ->capture_default_str()
+      ->group("Optimizer");
+  app.add_option("--weight-decay", o.weight_decay, "L2, of every parameter")
+      ->capture_default_str()
+      ->group("Optimizer");
   app.add_option("--seed", o.seed, "Of weights, order of samples and simulated delays")
       ->capture_default_str()
       ->check(whole_number)
@@ -226,6 +232,11 @@ Result<void> resolve_length(const TrainOptions& o, training::Config& config) {
     DLOBD_TRY(epochs, positive("--epochs", o.epochs.value_or(o.until_accuracy ? 50 : 1)));
     config.epochs = epochs;
   }
+  if (o.until_accuracy && config.processor.kind == compute::Processor::Kind::profile) {
+    return fail(
+        ErrorKind::invalid_argument,
+        "a profile computes nothing, so it reaches no accuracy: leave --until-accuracy out");
+  }
   if (o.until_accuracy) {
     DLOBD_TRY(target, finite("--until-accuracy", *o.until_accuracy, 0, 1));
     config.until_accuracy = target;
@@ -261,8 +272,10 @@ Result<void> resolve_processor(const TrainOptions& o, training::Config& config) 
   const auto environment = metrics::read_environment();
   const double cpus =
       std::min(environment.quota.value_or(1e9), static_cast<double>(environment.cores.value_or(1)));
-  config.threads = o.threads > 0 ? static_cast<int>(o.threads)
-                                 : std::max(1, static_cast<int>(cpus / config.ranks));
+  // Of ranks that somebody else starts, nobody knows how many share this host.
+  const int sharing = o.rank && !o.launched ? 1 : config.ranks;
+  config.threads =
+      o.threads > 0 ? static_cast<int>(o.threads) : std::max(1, static_cast<int>(cpus / sharing));
   if (o.blas) {
     DLOBD_TRY(blas, compute::parse_blas(*o.blas));
     if (processor.needs_libtorch()) {
@@ -291,17 +304,23 @@ Result<void> resolve_processor(const TrainOptions& o, training::Config& config) 
 }
 
 Result<void> resolve_placement(const TrainOptions& o) {
-  if (o.rank.has_value() != !o.rendezvous.empty() && !o.launched) {
+  const int given = o.rank.has_value() + o.world_size.has_value() + !o.rendezvous.empty();
+  if (given != 0 && given != 3) {
     return fail(ErrorKind::invalid_argument,
                 "--rank, --world-size and --rendezvous go together: give all three or none");
   }
   if (!o.rank) return {};
-  const std::int64_t size = o.world_size.value_or(o.ranks);
+  const std::int64_t size = *o.world_size;
   if (*o.rank < 0 || *o.rank >= size) {
     return fail(ErrorKind::invalid_argument,
                 fmt::format("not a rank of a job of {}: --rank {}", size, *o.rank));
   }
-  DLOBD_TRY_VOID(rendezvous, cluster::parse_host_port(o.rendezvous));
+  DLOBD_TRY(rendezvous, cluster::parse_host_port(o.rendezvous));
+  if (rendezvous.port == "0") {
+    return fail(ErrorKind::invalid_argument,
+                fmt::format("the ranks cannot guess a port: give one, not 0: --rendezvous {}",
+                            o.rendezvous));
+  }
   if (o.network == "simulated") {
     return fail(ErrorKind::invalid_argument,
                 "--network simulated runs all ranks in one process: leave --rank out");
@@ -310,10 +329,20 @@ Result<void> resolve_placement(const TrainOptions& o) {
 }
 
 Result<void> resolve_resume(const TrainOptions& o, storage::Store& store,
-                            const training::Config& config) {
+                            const training::Config& config, std::uint64_t records) {
   if (o.resume.empty()) return {};
   DLOBD_TRY(saved, training::load(store, o.resume));
-  return training::check_same_run(saved, training::identity_of(config), o.resume);
+  DLOBD_TRY_VOID(same, training::check_same_run(saved, training::identity_of(config), o.resume));
+  const auto shards = batches::shard_sizes(records, config.ranks);
+  DLOBD_TRY(plan, batches::agree_on_steps(shards, config.batch.local, config.uneven));
+  const std::uint64_t last = config.steps ? *config.steps : *config.epochs * plan.steps;
+  if (saved.step >= last) {
+    return fail(ErrorKind::invalid_argument,
+                fmt::format("the checkpoint is at the end of this run already, raise --steps or "
+                            "--epochs: {}: step {} of {}",
+                            o.resume, saved.step, last));
+  }
+  return {};
 }
 
 }  // namespace
@@ -364,7 +393,7 @@ Result<Resolved> resolve(const TrainOptions& o, storage::Store& store) {
     base::VirtualLoop loop;
     DLOBD_TRY_VOID(fits, compute::make_profile(loop, profile, model, compute::Backing::phantom));
   }
-  DLOBD_TRY_VOID(resume, resolve_resume(o, store, config));
+  DLOBD_TRY_VOID(resume, resolve_resume(o, store, config, dataset.count(records::Part::train)));
   Resolved resolved{std::move(config), std::move(dataset), std::move(model)};
   return resolved;
 }

@@ -12,6 +12,7 @@
 #include "run_view.h"
 #include "train_modes.h"
 #include "training/real_rank.h"
+#include "transport/tcp/wire.h"
 
 namespace dlobd::app {
 
@@ -83,6 +84,12 @@ int train_rank(const TrainOptions& options, const Resolved& resolved) {
     return kRefused;
   }
   placement.token = token;
+  if (placement.token.size() > transport::tcp::kMaxTokenBytes) {
+    complain(base::Error(base::ErrorKind::invalid_argument,
+                         fmt::format("DLOBD_JOB_TOKEN is too long: {} of at most {} bytes",
+                                     placement.token.size(), transport::tcp::kMaxTokenBytes)));
+    return kRefused;
+  }
   unsetenv("DLOBD_JOB_TOKEN");
   if (!options.launched && placement.rank == 0) {
     const auto fd = cluster::listen_on(placement.rendezvous);

@@ -32,8 +32,9 @@ std::string progress_line(const ProgressPoint& point, const ProgressGoal& goal,
   const auto of = [](std::uint64_t value, const std::optional<std::uint64_t>& total) {
     return total ? fmt::format("{}/{}", value, *total) : fmt::format("{}", value);
   };
-  std::string line = fmt::format("epoch {}  step {}  loss {:.4f}", of(point.epoch + 1, goal.epochs),
-                                 of(point.step, goal.steps), point.loss);
+  std::string line = fmt::format("epoch {}  step {}", of(point.epoch + 1, goal.epochs),
+                                 of(point.step, goal.steps));
+  if (std::isfinite(point.loss)) line += fmt::format("  loss {:.4f}", point.loss);
   if (point.accuracy) line += fmt::format("  accuracy {:.2f} %", 100 * *point.accuracy);
   if (pace.samples_per_second)
     line += fmt::format("  {} samples/s", grouped(*pace.samples_per_second));

@@ -17,10 +17,10 @@ namespace dlobd::metrics {
 
 // How far a run is.
 struct ProgressPoint {
-  std::uint64_t epoch = 0;    // from 0
-  std::uint64_t step = 0;     // steps done
-  std::uint64_t samples = 0;  // seen so far, over all ranks
-  double loss = 0;
+  std::uint64_t epoch = 0;         // from 0
+  std::uint64_t step = 0;          // steps done
+  std::uint64_t samples = 0;       // seen so far, over all ranks
+  double loss = 0;                 // not finite: there is none to show
   std::optional<double> accuracy;  // of the last evaluation, 0 to 1
 };
 

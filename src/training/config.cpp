@@ -41,7 +41,17 @@ metrics::RunConfig run_config(const Config& config) {
   more["blas"] = config.blas ? nlohmann::json(compute::text(*config.blas)) : nlohmann::json();
   more["peer_timeout_seconds"] = std::chrono::duration<double>(config.peer_timeout).count();
   more["resume"] = config.resume.empty() ? nlohmann::json() : nlohmann::json(config.resume);
-  if (config.network == NetworkKind::simulated) more["link"] = config.link_text;
+  if (config.network == NetworkKind::simulated) {
+    const auto& link = config.link;
+    more["link"] = {{"text", config.link_text},
+                    {"latency_ns", link.latency.count()},
+                    {"bandwidth_bytes_per_second", link.bandwidth_bytes_per_second},
+                    {"send_per_message_ns", link.send_per_message.count()},
+                    {"receive_per_message_ns", link.receive_per_message.count()},
+                    {"send_per_piece_ns", link.send_per_piece.count()},
+                    {"receive_per_piece_ns", link.receive_per_piece.count()},
+                    {"jitter_ns", link.jitter.count()}};
+  }
   return run;
 }
 
@@ -49,6 +59,10 @@ std::uint64_t hash(const Config& config) {
   // FNV-1a over the text of the record's configuration: what is recorded is what must agree.
   metrics::RunRecord record;
   record.config = run_config(config);
+  // Collective too, though no figure depends on it; and a host's own share of its cores is its own
+  // matter.
+  record.config.more["checkpoints"] = !config.checkpoint_folder.empty();
+  record.config.threads.reset();
   std::uint64_t hash = 0xcbf29ce484222325ULL;
   for (const char byte : metrics::to_json(record).at("config").dump()) {
     hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3ULL;

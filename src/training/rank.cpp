@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cstring>
@@ -25,6 +26,11 @@ std::vector<std::byte> bytes_of(std::uint64_t value) {
   return bytes;
 }
 
+std::uint64_t checksum(std::span<const float> values) {
+  const auto bytes = std::as_bytes(values);
+  return crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
+}
+
 metrics::TrafficCount count_of(const transport::Count& count) {
   return {count.messages, count.bytes};
 }
@@ -43,6 +49,7 @@ Rank::Rank(Parts parts)
         }
       }),
       optimizer_(parts_.config.optimizer, parts_.replica->arena(), parts_.kernels),
+      endpoint_(std::move(parts_.endpoint)),
       verdict_known_(parts_.loop) {}
 
 bool Rank::request_stop() {
@@ -71,7 +78,9 @@ Task<Result<End>> Rank::run(std::unique_ptr<cluster::Link> link, cluster::JobIde
     member_->report_failure(end.error().message);
   }
   co_await verdict_known_.wait();
-  parts_.endpoint->fail(verdict_->error());
+  endpoint_->fail(verdict_->error());
+  // A step that was begun ends before its exchange goes.
+  if (exchange_) (void)co_await exchange_->finish_step();
   // Says goodbye all the same: rank 0 stays until the survivors' last reports have come in.
   (void)co_await member_->leave();
   auto error = verdict_->error();
@@ -83,18 +92,23 @@ Task<Result<End>> Rank::run(std::unique_ptr<cluster::Link> link, cluster::JobIde
 }
 
 void Rank::watch() {
-  parts_.endpoint->on_link_broken(
+  endpoint_->on_link_broken(
       [this](int peer, const base::Error& why) { member_->suspect(peer, why.message); });
   member_->on_verdict([this](const cluster::Verdict& verdict) {
     verdict_ = verdict;
-    parts_.endpoint->fail(verdict.error());
+    endpoint_->fail(verdict.error());
     verdict_known_.set();
   });
 }
 
 Task<Result<End>> Rank::train() {
   auto connected = co_await connect();
-  DLOBD_CO_CHECK(connected);
+  if (!connected) {
+    // A peer that cannot be reached is a suspicion like any link that breaks.
+    const auto& error = connected.error();
+    if (error.rank && *error.rank != parts_.rank) member_->suspect(*error.rank, error.message);
+    co_return base::fail(error);
+  }
   clock_start_ = parts_.loop.now();
   report_start();
   auto plan = co_await agree();
@@ -110,6 +124,8 @@ Task<Result<End>> Rank::train() {
 
   auto from = co_await start_position(plan->steps);
   DLOBD_CO_CHECK(from);
+  auto same = co_await agree_on_start(*from);
+  DLOBD_CO_CHECK(same);
   member_->set_phase("train");
   StepLoop::Parts loop_parts{parts_.loop,     parts_.config, parts_.rank, *parts_.worker,
                              *parts_.replica, *feed_.train,  *feed_.test, *exchange_,
@@ -120,7 +136,7 @@ Task<Result<End>> Rank::train() {
   report_end(steps.samples_seen(), *plan, steps.position().epoch - from->epoch);
   DLOBD_CO_CHECK(end);
   member_->set_phase("end");
-  auto shut = co_await parts_.endpoint->shutdown();
+  auto shut = co_await endpoint_->shutdown();
   DLOBD_CO_CHECK(shut);
   co_return end;
 }
@@ -128,14 +144,14 @@ Task<Result<End>> Rank::train() {
 Task<Result<void>> Rank::connect() {
   member_->set_phase("connect");
   parts_.replica->initialize(parts_.config.seed);
-  const exchange::Context context{*parts_.endpoint, parts_.replica->arena(), optimizer_,
-                                  parts_.kernels, phases_};
+  const exchange::Context context{*endpoint_, parts_.replica->arena(), optimizer_, parts_.kernels,
+                                  phases_};
   exchange_ = stacks::make_exchange(parts_.config.design, context);
-  auto mine = parts_.endpoint->descriptor();
+  auto mine = endpoint_->descriptor();
   DLOBD_CO_CHECK(mine);
-  auto descriptors = co_await member_->all_gather(std::move(*mine));
+  auto descriptors = co_await member_->all_gather(std::move(*mine), "descriptors");
   DLOBD_CO_CHECK(descriptors);
-  co_return co_await parts_.endpoint->connect(*descriptors);
+  co_return co_await endpoint_->connect(*descriptors);
 }
 
 // Each rank states its own shard: what it found, not what the others think that it should have.
@@ -143,7 +159,7 @@ Task<Result<batches::EpochPlan>> Rank::agree() {
   const auto records = parts_.dataset.count(records::Part::train);
   const auto shard = batches::shard_of(records, parts_.rank, parts_.config.ranks);
   auto mine = bytes_of(shard.count);
-  auto gathered = co_await member_->all_gather(std::move(mine));
+  auto gathered = co_await member_->all_gather(std::move(mine), "shards");
   DLOBD_CO_CHECK(gathered);
   std::vector<std::uint64_t> sizes;
   for (const auto& blob : *gathered) {
@@ -157,6 +173,27 @@ Task<Result<batches::EpochPlan>> Rank::agree() {
     sizes.push_back(size);
   }
   co_return batches::agree_on_steps(sizes, parts_.config.batch.local, parts_.config.uneven);
+}
+
+// Every host reads its own file of that name: they must hold the same.
+Task<Result<void>> Rank::agree_on_start(Position from) {
+  const auto& arena = parts_.replica->arena();
+  const std::uint64_t mine[] = {from.step, from.epoch, from.batch, checksum(arena.parameters()),
+                                checksum(optimizer_.momentum())};
+  const auto bytes = std::as_bytes(std::span(mine));
+  cluster::Blob blob(bytes.begin(), bytes.end());
+  auto gathered = co_await member_->all_gather(std::move(blob), "a start");
+  DLOBD_CO_CHECK(gathered);
+  for (std::size_t rank = 0; rank < gathered->size(); ++rank) {
+    if ((*gathered)[rank] == gathered->front()) continue;
+    co_return base::fail(ErrorKind::invalid_argument,
+                         fmt::format("the ranks do not start from the same weights and step; is {} "
+                                     "the same file on each host? ranks 0 and {} differ",
+                                     parts_.config.resume.empty() ? "the seed's initialisation"
+                                                                  : parts_.config.resume,
+                                     rank));
+  }
+  co_return Result<void>();
 }
 
 Task<Result<Position>> Rank::start_position(std::uint64_t steps_per_epoch) {
@@ -205,7 +242,7 @@ void Rank::report_start() {
 void Rank::report_end(std::uint64_t samples_seen, const batches::EpochPlan& plan,
                       std::uint64_t epochs_begun) {
   using transport::Traffic;
-  const auto& counters = parts_.endpoint->counters();
+  const auto& counters = endpoint_->counters();
   metrics::RankSummary summary;
   summary.rank = parts_.rank;
   summary.host = parts_.environment.host;
@@ -216,6 +253,10 @@ void Rank::report_end(std::uint64_t samples_seen, const batches::EpochPlan& plan
   summary.control_received = count_of(counters.received_of(Traffic::control));
   summary.apart_sent = count_of(counters.sent_of(Traffic::apart));
   summary.apart_received = count_of(counters.received_of(Traffic::apart));
+  const auto links = member_->link_counters();
+  summary.heartbeats_sent = links.heartbeats_sent;
+  summary.gathers_sent = links.gathers_sent;
+  summary.gather_bytes_sent = links.gather_bytes_sent;
   summary.peak_rss_bytes = metrics::peak_rss_bytes();
   summary.samples_seen = samples_seen;
   const auto shard = batches::shard_of(parts_.dataset.count(records::Part::train), parts_.rank,

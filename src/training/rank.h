@@ -60,6 +60,7 @@ class Rank {
   base::Task<base::Result<End>> train();
   base::Task<base::Result<void>> connect();
   base::Task<base::Result<batches::EpochPlan>> agree();
+  base::Task<base::Result<void>> agree_on_start(Position from);
   base::Task<base::Result<Position>> start_position(std::uint64_t steps_per_epoch);
   void report_start();
   void report_end(std::uint64_t samples_seen, const batches::EpochPlan& plan,
@@ -72,6 +73,8 @@ class Rank {
   std::unique_ptr<cluster::Member> member_;
   exchange::Sgd optimizer_;
   std::unique_ptr<exchange::Exchange> exchange_;
+  // After what it has registered: it goes first.
+  std::unique_ptr<transport::Endpoint> endpoint_;
   Feed feed_;
   base::Time clock_start_{0};
   std::optional<cluster::Verdict> verdict_;

@@ -57,6 +57,8 @@ class RealRank {
   }
 
   Task<Result<End>> join_and_run() {
+    auto made = make_rank();
+    DLOBD_CO_CHECK(made);
     std::unique_ptr<cluster::Link> link;
     if (placement_.rank == 0) {
       auto opened = open_hub();
@@ -68,8 +70,6 @@ class RealRank {
       DLOBD_CO_CHECK(dialled);
       link = std::move(*dialled);
     }
-    auto made = make_rank();
-    DLOBD_CO_CHECK(made);
     co_return co_await rank_->run(std::move(link), identity_);
   }
 
@@ -109,8 +109,8 @@ class RealRank {
 
     auto environment = metrics::read_environment();
     replicas_.describe(environment);
-    environment.provider_used = "tcp";
-    environment.software_rdma = false;
+    environment.unknown["provider_used"] = "network tcp goes by the kernel's sockets";
+    environment.unknown["software_rdma"] = "network tcp is no RDMA";
     environment.unknown["libfabric"] = "not used by network tcp";
     environment.interface = transport::tcp::interface_of_address(address).value_or(address);
     environment.link_speed = metrics::link_speed(*environment.interface);

@@ -44,9 +44,10 @@ base::Result<std::unique_ptr<SimulatedJob>> SimulatedJob::make(const Config& con
   std::unique_ptr<SimulatedJob> job(new SimulatedJob(config, std::move(on_report)));
   metrics::Environment environment = metrics::read_environment();
   replicas.describe(environment);
-  environment.provider_used = "simulated";
-  environment.interface = "simulated";
-  environment.software_rdma = false;
+  for (const char* field :
+       {"provider_used", "software_rdma", "interface", "link_speed", "libfabric"}) {
+    environment.unknown[field] = "the network is simulated";
+  }
   for (int rank = 0; rank < config.ranks; ++rank) {
     DLOBD_TRY_VOID(added, job->add_rank(rank, dataset, replicas, environment));
   }
@@ -78,7 +79,7 @@ base::Result<void> SimulatedJob::add_rank(int rank, const records::Dataset& data
   wire.latency = [this] { return config_.link.latency; };
   wire.silent = [&faults, rank] {
     return faults.is_stopped(rank) || faults.is_cut_off(rank) || faults.is_stopped(0) ||
-           (faults.is_cut_off(0) && rank != 0);
+           faults.is_cut_off(0);
   };
   auto pair = cluster::in_process_pair(loop_, std::move(wire));
   faults.on_change([this, rank, ends = pair.faults](const Fault& fault) mutable {

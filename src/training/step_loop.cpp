@@ -16,6 +16,15 @@ using base::Result;
 using base::Task;
 using metrics::Phase;
 
+namespace {
+
+// A profile computes nothing: it has no loss and no accuracy to report.
+bool is_timed_only(const Config& config) {
+  return config.processor.kind == compute::Processor::Kind::profile;
+}
+
+}  // namespace
+
 std::uint64_t StepLoop::last_step() const {
   const Config& config = parts_.config;
   if (config.steps) return *config.steps;
@@ -110,7 +119,7 @@ Task<Result<void>> StepLoop::step() {
   row.step = at_.step;
   row.epoch = at_.epoch;
   row.samples = computed.samples;
-  row.loss = computed.loss;
+  row.loss = is_timed_only(parts_.config) ? std::nan("") : computed.loss;
   row.totals = phases.end_step();
   row.totals.start -= parts_.clock_start;
   parts_.reporter.add(row);
@@ -156,11 +165,11 @@ Task<Result<bool>> StepLoop::evaluate() {
   if (parts_.rank == 0) {
     auto row = co_await evaluate_here();
     DLOBD_CO_CHECK(row);
-    parts_.reporter.add(metrics::Report(*row));
+    if (!is_timed_only(parts_.config)) parts_.reporter.add(metrics::Report(*row));
     const auto& target = parts_.config.until_accuracy;
     verdict.push_back(static_cast<std::byte>(target && row->accuracy >= *target));
   }
-  auto verdicts = co_await parts_.member.all_gather(std::move(verdict));
+  auto verdicts = co_await parts_.member.all_gather(std::move(verdict), "an evaluation");
   DLOBD_CO_CHECK(verdicts);
   parts_.member.set_phase("train");
   report_apart(metrics::ApartKind::evaluation, from);
@@ -202,7 +211,7 @@ Task<Result<void>> StepLoop::snapshot(const std::string& folder) {
   const std::string generator = parts_.replica.generator_state();
   const auto bytes = std::as_bytes(std::span<const char>(generator));
   cluster::Blob mine(bytes.begin(), bytes.end());
-  auto generators = co_await parts_.member.all_gather(std::move(mine));
+  auto generators = co_await parts_.member.all_gather(std::move(mine), "a snapshot");
   DLOBD_CO_CHECK(generators);
 
   Result<void> saved;
@@ -225,7 +234,7 @@ Task<Result<void>> StepLoop::snapshot(const std::string& folder) {
     DLOBD_CO_CHECK(saved);
   }
   // All wait for the file, so that none goes on from a checkpoint that is not there.
-  auto barrier = co_await parts_.member.all_gather(cluster::Blob());
+  auto barrier = co_await parts_.member.all_gather(cluster::Blob(), "a saved snapshot");
   DLOBD_CO_CHECK(barrier);
   parts_.member.set_phase("train");
   report_apart(metrics::ApartKind::snapshot, from);
