@@ -216,6 +216,7 @@ class Launcher {
   }
 
   void reap() {
+    bool now_ended = false;  // first_bad_ is of this call
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       Rank& rank = ranks_[i];
       if (rank.ended) continue;
@@ -234,8 +235,15 @@ class Launcher {
       } else {
         rank.exit.signal = info.si_status;
       }
-      if (rank.exit.good() || first_bad_ >= 0) continue;
+      if (rank.exit.good()) continue;
+      // Of ranks that are found ended together, one that a signal took came before those that gave
+      // up.
+      const bool before_others =
+          first_bad_ < 0 || (now_ended && rank.exit.signal != 0 &&
+                             ranks_[static_cast<std::size_t>(first_bad_)].exit.signal == 0);
+      if (!before_others) continue;
       first_bad_ = static_cast<int>(i);
+      now_ended = true;
       terminate_at_ = base::steady_now() + options_.grace;
     }
   }
