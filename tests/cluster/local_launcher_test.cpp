@@ -106,6 +106,7 @@ TEST(LocalLauncher, ShowsLinesBehindTheRankOnlyWhenVerbose) {
 
 TEST(LocalLauncher, TellsHowEachRankEnded) {
   LaunchOptions options = ranks_that({"report", "abort", "report"});
+  options.grace = std::chrono::seconds(30);  // the others are to end by themselves, however slow
   const auto outcome = launch_local(options, {});
   ASSERT_TRUE(outcome);
   EXPECT_FALSE(outcome->good());
