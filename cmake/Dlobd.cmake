@@ -20,6 +20,10 @@ if(DLOBD_SANITIZE)
   target_compile_options(dlobd_options INTERFACE -fsanitize=${DLOBD_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
   target_link_options(dlobd_options INTERFACE -fsanitize=${DLOBD_SANITIZE})
+  target_compile_definitions(dlobd_options INTERFACE DLOBD_SANITIZED=1)
+  if(DLOBD_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    target_compile_options(dlobd_options INTERFACE -fno-sanitize=function)  # clang 14 cannot, in coroutines
+  endif()
   if(DLOBD_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(dlobd_options INTERFACE -Wno-tsan)  # Asio's fence
   endif()

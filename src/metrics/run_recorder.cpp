@@ -31,6 +31,8 @@ template <class... Call>
 struct Overloaded : Call... {
   using Call::operator()...;
 };
+template <typename... Call>
+Overloaded(Call...) -> Overloaded<Call...>;  // clang 14 deduces none for an aggregate
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cluster/simulated_job.h"
+#include "seeds.h"
 
 namespace dlobd::cluster::testing {
 namespace {
@@ -44,7 +45,7 @@ Task<void> train(SimulatedJob* job, int rank, std::uint64_t steps, bool barrier)
 
 TEST(Stop, AllRanksRunTheSameLastStep) {
   int stopped_early = 0;
-  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+  for (std::uint64_t seed = 0; seed < seeds(1000); ++seed) {
     base::Random random = base::Random::of({seed, 2});
     const int ranks = 1 + static_cast<int>(random.below(5));
     const std::uint64_t steps = 25;
@@ -69,7 +70,7 @@ TEST(Stop, AllRanksRunTheSameLastStep) {
     }
     if (*job[0].last_step + 1 < steps) ++stopped_early;
   }
-  EXPECT_GT(stopped_early, 200);
+  EXPECT_GT(stopped_early, static_cast<int>(seeds(200)));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "exchange/designs.h"
 #include "exchange/group.h"
+#include "seeds.h"
 #include "transport/simulated/network.h"
 
 namespace dlobd::exchange::testing {
@@ -142,14 +143,14 @@ class Loss : public ::testing::TestWithParam<std::size_t> {
 };
 
 TEST_P(Loss, InMidMessageEndsEverySurvivorWithOneVerdict) {
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+  for (std::uint64_t seed = 0; seed < seeds(400); ++seed) {
     lose_one(seed, true);
     if (HasFailure()) return;
   }
 }
 
 TEST_P(Loss, AtAnyTimeEndsEverySurvivorWithOneVerdict) {
-  for (std::uint64_t seed = 1000; seed < 1100; ++seed) {
+  for (std::uint64_t seed = 1000; seed < 1000 + seeds(100); ++seed) {
     lose_one(seed, false);
     if (HasFailure()) return;
   }

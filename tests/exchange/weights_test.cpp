@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "exchange/designs.h"
 #include "exchange/group.h"
+#include "seeds.h"
 
 namespace dlobd::exchange::testing {
 namespace {
@@ -30,7 +31,7 @@ TEST_P(Protocol, EqualsItsOracleAndItsClosedForm) {
 
 // 2,000 interleavings: each seed is another network, another pace of computing, other gradients.
 TEST_P(Protocol, EqualsItsOracleWhateverTheInterleaving) {
-  constexpr std::uint64_t kSeeds = 200;
+  constexpr std::uint64_t kSeeds = seeds(2000);
   const NamedDesign named = all_designs().at(GetParam());
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     base::Random random = base::Random::of({seed, GetParam()});

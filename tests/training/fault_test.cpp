@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/random.h"
+#include "seeds.h"
 #include "training/job_fixture.h"
 
 namespace dlobd::training {
@@ -21,7 +22,7 @@ TEST_P(Faults, EverySurvivorNamesTheSameRankInTime) {
   const std::optional<std::string> behaviour =
       GetParam().behaviour == nullptr ? std::optional<std::string>() : GetParam().behaviour;
   int lost = 0;
-  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+  for (std::uint64_t seed = 0; seed < seeds(500); ++seed) {
     base::Random random = base::Random::of({seed, 4711});
     const int ranks = 2 + static_cast<int>(random.below(5));
     const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(ranks)));
@@ -69,7 +70,7 @@ TEST_P(Faults, EverySurvivorNamesTheSameRankInTime) {
       ++lost;
     }
   }
-  EXPECT_GT(lost, 500) << "most faults strike while the job runs";
+  EXPECT_GT(lost, static_cast<int>(seeds(500))) << "most faults strike while the job runs";
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -198,7 +198,7 @@ void Fabric::strike_within(const Held& flight) {
 
 bool Fabric::has_outgoing(int id) {
   Rank& self = rank(id);
-  return std::any_of(self.out.begin(), self.out.end(), [this, &self](const auto& entry) {
+  return std::any_of(self.out.begin(), self.out.end(), [&self](const auto& entry) {
     const auto& [peer, way] = entry;
     return !way.flights.empty() && !self.broken[static_cast<std::size_t>(peer)];
   });
