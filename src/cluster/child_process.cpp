@@ -17,6 +17,7 @@
 
 namespace dlobd::cluster {
 
+using base::Descriptor;
 using base::ErrorKind;
 using base::Result;
 
@@ -91,11 +92,6 @@ struct ChildPlan {
 }
 
 }  // namespace
-
-void Descriptor::reset(int fd) {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = fd;
-}
 
 std::vector<std::string> environment_with(const std::vector<std::string>& changes) {
   const auto name_of = [](const std::string& entry) { return entry.substr(0, entry.find('=')); };

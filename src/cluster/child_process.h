@@ -6,38 +6,17 @@
 #include <sys/types.h>
 
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/result.h"
 
 namespace dlobd::cluster {
 
-// A descriptor that closes itself.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    reset(other.release());
-    return *this;
-  }
-  ~Descriptor() { reset(); }
-
-  [[nodiscard]] int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  int release() { return std::exchange(fd_, -1); }
-  void reset(int fd = -1);
-
- private:
-  int fd_ = -1;
-};
-
 struct ChildProcess {
   pid_t pid = -1;
-  Descriptor report;  // reading ends, non-blocking
-  Descriptor output;  // stdout and stderr together
+  base::Descriptor report;  // reading ends, non-blocking
+  base::Descriptor output;  // stdout and stderr together
 };
 
 // `argv` and `environment` are whole. `listen_fd` becomes kListenFd; -1: none. The child is the

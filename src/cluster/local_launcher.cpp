@@ -21,6 +21,7 @@
 
 namespace dlobd::cluster {
 
+using base::Descriptor;
 using base::ErrorKind;
 using base::Result;
 using base::Time;

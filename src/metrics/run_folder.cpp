@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/descriptor.h"
 #include "metrics/csv.h"
 #include "metrics/files.h"
 
@@ -34,20 +35,6 @@ base::Failure cannot(const fs::path& path, int error) {
   return base::fail(ErrorKind::io_error, fmt::format("cannot write the run record: {}: {}",
                                                      path.string(), reason(error)));
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 std::string random_word() {
   std::uint32_t bits = 0;
@@ -74,8 +61,8 @@ class Leftover {
 };
 
 Result<void> write_file(const fs::path& path, std::string_view text) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (file.get() < 0) return cannot(path, errno);
+  const base::Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!file) return cannot(path, errno);
   while (!text.empty()) {
     const ssize_t written = ::write(file.get(), text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
@@ -87,8 +74,8 @@ Result<void> write_file(const fs::path& path, std::string_view text) {
 }
 
 Result<void> sync_folder(const fs::path& folder) {
-  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (opened.get() < 0) return cannot(folder, errno);
+  const base::Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) return cannot(folder, errno);
   // Some file systems cannot sync a folder and say so by EINVAL.
   if (::fsync(opened.get()) != 0 && errno != EINVAL) return cannot(folder, errno);
   return {};

@@ -11,26 +11,13 @@
 #include <system_error>
 #include <utility>
 
+#include "base/descriptor.h"
+
 namespace dlobd::storage {
 namespace {
 
+using base::Descriptor;
 using base::ErrorKind;
-
-// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  [[nodiscard]] bool valid() const { return number_ >= 0; }
-  [[nodiscard]] int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 base::Failure failure(int error_number, const std::string& what, const std::string& path) {
   return base::fail(system_error(error_number, what, path));
@@ -46,7 +33,7 @@ class LocalFile final : public File {
   base::Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) override {
     std::size_t done = 0;
     while (done < into.size()) {
-      const auto got = ::pread(descriptor_.number(), into.data() + done, into.size() - done,
+      const auto got = ::pread(descriptor_.get(), into.data() + done, into.size() - done,
                                static_cast<off_t>(offset + done));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return failure(errno, "cannot read", path_);
@@ -69,7 +56,7 @@ class LocalWriter final : public Writer {
 
   base::Result<void> append(std::span<const std::byte> bytes) override {
     while (!bytes.empty()) {
-      const auto put = ::write(descriptor_.number(), bytes.data(), bytes.size());
+      const auto put = ::write(descriptor_.get(), bytes.data(), bytes.size());
       if (put < 0 && errno == EINTR) continue;
       if (put < 0) return failure(errno, "cannot write", path_);
       bytes = bytes.subspan(static_cast<std::size_t>(put));
@@ -78,7 +65,7 @@ class LocalWriter final : public Writer {
   }
 
   base::Result<void> sync() override {
-    if (::fsync(descriptor_.number()) != 0) return failure(errno, "cannot sync", path_);
+    if (::fsync(descriptor_.get()) != 0) return failure(errno, "cannot sync", path_);
     return {};
   }
 
@@ -95,9 +82,9 @@ std::string folder_of(const std::string& path) {
 
 base::Result<void> sync_folder(const std::string& folder) {
   const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!descriptor.valid()) return failure(errno, "cannot open the folder", folder);
+  if (!descriptor) return failure(errno, "cannot open the folder", folder);
   // EINVAL: a file system that cannot sync folders has nothing to be synced.
-  if (::fsync(descriptor.number()) != 0 && errno != EINVAL)
+  if (::fsync(descriptor.get()) != 0 && errno != EINVAL)
     return failure(errno, "cannot sync the folder", folder);
   return {};
 }
@@ -119,9 +106,9 @@ base::Error system_error(int error_number, const std::string& what, const std::s
 base::Result<std::unique_ptr<File>> LocalStore::open(const std::string& path) {
   // Without O_NONBLOCK a named pipe would wait for its writer.
   Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (!descriptor.valid()) return failure(errno, "cannot open", path);
+  if (!descriptor) return failure(errno, "cannot open", path);
   struct stat status {};
-  if (::fstat(descriptor.number(), &status) != 0) return failure(errno, "cannot open", path);
+  if (::fstat(descriptor.get(), &status) != 0) return failure(errno, "cannot open", path);
   if (S_ISDIR(status.st_mode)) return failure(EISDIR, "cannot open", path);
   if (!S_ISREG(status.st_mode))
     return base::fail(ErrorKind::io_error, "cannot open: it is not a regular file: " + path);
@@ -162,7 +149,7 @@ base::Result<std::unique_ptr<Writer>> LocalStore::create(const std::string& path
   if (made) return failure(made.value(), "cannot create", path);
   Descriptor descriptor(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
-  if (!descriptor.valid()) return failure(errno, "cannot create", path);
+  if (!descriptor) return failure(errno, "cannot create", path);
   return std::make_unique<LocalWriter>(std::move(descriptor), path);
 }
 
