@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <bit>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <type_traits>
 #include <utility>
+
+#include "base/binary.h"
 
 namespace dlobd::metrics {
 namespace {
@@ -18,83 +17,37 @@ constexpr std::size_t kStepBytes = 8 * (7 + kPhases + 2);
 constexpr std::size_t kShipRows = 256;
 constexpr base::Duration kShipEvery = std::chrono::milliseconds(250);
 
-class Writer {
- public:
-  explicit Writer(std::size_t index) {
-    byte(kVersion);
-    byte(static_cast<std::uint8_t>(index));
-  }
-  void byte(std::uint8_t value) { blob_.push_back(static_cast<std::byte>(value)); }
-  void word(std::uint64_t value) {
-    for (int shift = 0; shift < 64; shift += 8) byte(static_cast<std::uint8_t>(value >> shift));
-  }
-  void number(std::int64_t value) { word(static_cast<std::uint64_t>(value)); }
+// Fields of reports: words of eight bytes, but for flags and the like.
+struct Writer : base::BinaryWriter {
+  void byte(std::uint8_t value) { integer(value); }
+  void word(std::uint64_t value) { integer(value); }
+  void number(std::int64_t value) { integer(value); }
   void time(base::Duration value) { number(value.count()); }
-  void real(double value) { word(std::bit_cast<std::uint64_t>(value)); }
-  void text(std::string_view value) {
-    word(value.size());
-    const auto* begin = reinterpret_cast<const std::byte*>(value.data());
-    blob_.insert(blob_.end(), begin, begin + value.size());
-  }
+  void text(std::string_view value) { BinaryWriter::text<std::uint64_t>(value); }
   void count(const TrafficCount& value) {
     word(value.messages);
     word(value.bytes);
   }
-  Blob take() { return std::move(blob_); }
-
- private:
-  Blob blob_;
 };
 
-// Reads past the end give zeros and clear ok().
-class Scanner {
- public:
-  explicit Scanner(std::span<const std::byte> rest) : rest_(rest) {}
-  std::uint8_t byte() {
-    if (!has(1)) return 0;
-    const auto value = static_cast<std::uint8_t>(rest_[0]);
-    rest_ = rest_.subspan(1);
-    return value;
-  }
-  std::uint64_t word() {
-    if (!has(8)) return 0;
-    std::uint64_t value = 0;
-    for (std::size_t i = 0; i < 8; ++i) value |= static_cast<std::uint64_t>(rest_[i]) << (8 * i);
-    rest_ = rest_.subspan(8);
-    return value;
-  }
-  std::int64_t number() { return static_cast<std::int64_t>(word()); }
+struct Reader : base::BinaryReader {
+  using BinaryReader::BinaryReader;
+  std::uint8_t byte() { return integer<std::uint8_t>(); }
+  std::uint64_t word() { return integer<std::uint64_t>(); }
+  std::int64_t number() { return integer<std::int64_t>(); }
   base::Duration time() { return base::Duration(number()); }
-  double real() { return std::bit_cast<double>(word()); }
   int rank() {
     const std::int64_t value = number();
-    if (value < 0 || value > (1 << 24)) ok_ = false;
-    return ok_ ? static_cast<int>(value) : 0;
+    if (value < 0 || value > (1 << 24)) refuse();
+    return good() ? static_cast<int>(value) : 0;
   }
-  std::string text() {
-    const std::uint64_t size = word();
-    if (!has(size)) return {};
-    std::string value(reinterpret_cast<const char*>(rest_.data()), size);
-    rest_ = rest_.subspan(size);
-    return value;
-  }
+  std::string text() { return BinaryReader::text<std::uint64_t>(); }
   TrafficCount count() {
     TrafficCount value;
     value.messages = word();
     value.bytes = word();
     return value;
   }
-  void reject() { ok_ = false; }
-  [[nodiscard]] std::size_t left() const { return rest_.size(); }
-  [[nodiscard]] bool ok() const { return ok_; }
-
- private:
-  bool has(std::uint64_t bytes) {
-    if (bytes > rest_.size()) ok_ = false;
-    return ok_;
-  }
-  std::span<const std::byte> rest_;
-  bool ok_ = true;
 };
 
 void put(Writer& out, const RankStarted& value) {
@@ -107,7 +60,7 @@ void put(Writer& out, const RankStarted& value) {
       to_json(value.environment).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-base::Result<Report> get_started(Scanner& in) {
+base::Result<Report> get_started(Reader& in) {
   RankStarted value;
   value.rank = in.rank();
   value.role = in.text();
@@ -140,10 +93,10 @@ void put(Writer& out, const std::vector<StepRow>& rows) {
   }
 }
 
-std::vector<StepRow> get_steps(Scanner& in) {
+std::vector<StepRow> get_steps(Reader& in) {
   const std::uint64_t rows = in.word();
   if (rows > in.left() / kStepBytes) {
-    in.reject();
+    in.refuse();
     return {};
   }
   std::vector<StepRow> value(rows);
@@ -170,11 +123,11 @@ void put(Writer& out, const ApartRow& value) {
   out.time(value.duration);
 }
 
-ApartRow get_apart(Scanner& in) {
+ApartRow get_apart(Reader& in) {
   ApartRow value;
   value.rank = in.rank();
   const std::uint8_t kind = in.byte();
-  if (kind > static_cast<std::uint8_t>(ApartKind::snapshot)) in.reject();
+  if (kind > static_cast<std::uint8_t>(ApartKind::snapshot)) in.refuse();
   value.kind = static_cast<ApartKind>(kind);
   value.start = in.time();
   value.duration = in.time();
@@ -190,7 +143,7 @@ void put(Writer& out, const EvaluationRow& value) {
   out.real(value.accuracy);
 }
 
-EvaluationRow get_evaluation(Scanner& in) {
+EvaluationRow get_evaluation(Reader& in) {
   EvaluationRow value;
   value.step = in.word();
   value.epoch = in.word();
@@ -223,7 +176,7 @@ void put(Writer& out, const RankSummary& value) {
   out.word(value.samples_dropped);
 }
 
-RankSummary get_summary(Scanner& in) {
+RankSummary get_summary(Reader& in) {
   RankSummary value;
   value.rank = in.rank();
   value.role = in.text();
@@ -237,7 +190,7 @@ RankSummary get_summary(Scanner& in) {
   value.gathers_sent = in.word();
   value.gather_bytes_sent = in.word();
   const std::uint8_t has_credits = in.byte();
-  if (has_credits > 1) in.reject();
+  if (has_credits > 1) in.refuse();
   if (has_credits == 1) value.credits_sent = in.word();
   value.clock_error_ns = in.number();
   value.peak_rss_bytes = in.word();
@@ -251,7 +204,7 @@ void put(Writer& out, const Warning& value) {
   out.text(value.message);
 }
 
-base::Result<Report> get(std::uint8_t index, Scanner& in) {
+base::Result<Report> get(std::uint8_t index, Reader& in) {
   switch (index) {
     case 0: return get_started(in);
     case 1: return Report(get_steps(in));
@@ -268,22 +221,24 @@ base::Result<Report> get(std::uint8_t index, Scanner& in) {
 }  // namespace
 
 Blob encode(const Report& report) {
-  Writer out(report.index());
+  Writer out;
+  out.byte(kVersion);
+  out.byte(static_cast<std::uint8_t>(report.index()));
   std::visit([&](const auto& value) { put(out, value); }, report);
   return out.take();
 }
 
 base::Result<Report> decode(std::span<const std::byte> blob) {
-  Scanner in(blob);
+  Reader in(blob);
   const std::uint8_t version = in.byte();
   const std::uint8_t index = in.byte();
-  if (!in.ok() || version != kVersion) {
+  if (!in.good() || version != kVersion) {
     return base::fail(base::ErrorKind::corrupt_data,
                       fmt::format("a report of another version or none: {} bytes, version {}",
                                   blob.size(), version));
   }
   auto report = get(index, in);
-  if (!in.ok() || (report && in.left() > 0)) {
+  if (!in.good() || (report && in.left() > 0)) {
     return base::fail(base::ErrorKind::corrupt_data,
                       fmt::format("a report does not match its own lengths: sort {}, {} bytes",
                                   index, blob.size()));

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "transport/bytes.h"
 #include "transport/descriptor.h"
 
 namespace dlobd::transport::tcp {

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 
+#include "base/binary.h"
 #include "base/check.h"
-#include "transport/bytes.h"
 
 namespace dlobd::transport::tcp {
+
+using base::load;
+using base::store;
 
 namespace {
 
