@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "base/check.h"
-
 namespace dlobd::batches {
 namespace {
 
@@ -63,13 +61,6 @@ base::Result<BatchSizes> batch_sizes(BatchRule rule, std::optional<std::int64_t>
     return refuse(fmt::format("global batch size must be positive: {}", *global));
   if (local) return fit(static_cast<std::uint64_t>(*local), ranks, records);
   return split(rule, static_cast<std::uint64_t>(*global), ranks, records);
-}
-
-base::Result<BatchSizes> rescale(BatchRule rule, BatchSizes sizes, int ranks,
-                                 std::uint64_t records) {
-  CHECK(ranks > 0, "{} ranks", ranks);
-  if (rule == BatchRule::global) return split(rule, sizes.global, ranks, records);
-  return fit(sizes.local, ranks, records);
 }
 
 }  // namespace dlobd::batches

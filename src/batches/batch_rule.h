@@ -30,8 +30,4 @@ base::Result<BatchSizes> batch_sizes(BatchRule rule, std::optional<std::int64_t>
                                      std::optional<std::int64_t> global, int ranks,
                                      std::uint64_t records);
 
-// The sizes of the same configuration on another number of ranks: the rule keeps one of them.
-base::Result<BatchSizes> rescale(BatchRule rule, BatchSizes sizes, int ranks,
-                                 std::uint64_t records);
-
 }  // namespace dlobd::batches

@@ -106,14 +106,6 @@ TEST(BatchSizes, either_size_gives_the_other_under_any_rule) {
   }
 }
 
-TEST(BatchSizes, the_rule_says_which_stays_when_ranks_change) {
-  const BatchSizes sizes{32, 64};
-  EXPECT_EQ(rescale(BatchRule::per_device, sizes, 4, 1000), (BatchSizes{32, 128}));
-  EXPECT_EQ(rescale(BatchRule::per_worker, sizes, 1, 1000), (BatchSizes{32, 32}));
-  EXPECT_EQ(rescale(BatchRule::global, sizes, 4, 1000), (BatchSizes{16, 64}));
-  EXPECT_FALSE(rescale(BatchRule::global, sizes, 3, 1000));
-}
-
 TEST(BatchSizes, a_shard_may_be_one_batch) {
   EXPECT_EQ(batch_sizes(BatchRule::global, std::nullopt, 100, 2, 101), (BatchSizes{50, 100}));
 }
