@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/nearest.h"
-#include "compute/check_batch.h"
+#include "compute/model_replica.h"
 
 namespace dlobd::compute {
 namespace {
@@ -83,14 +83,13 @@ class Keys {
   std::string error_;
 };
 
-class ProfileReplica final : public Replica {
+class ProfileReplica final : public ModelReplica {
  public:
   ProfileReplica(base::Loop& loop, const Profile& profile, const Model& model, Backing backing)
-      : loop_(loop),
-        model_(model),
+      : ModelReplica(model, backing),
+        loop_(loop),
         order_(model.backward_order()),
-        batch_size_(profile.batch_size),
-        arena_(model.parameters, 0, backing) {
+        batch_size_(profile.batch_size) {
     // Points in time from the start of a step of the profile's batch, so that roundings do not add
     // up.
     std::int64_t at = profile.forward_ns;
@@ -100,9 +99,6 @@ class ProfileReplica final : public Replica {
       ready_ns_.push_back(at);
     }
   }
-
-  ParameterArena& arena() override { return arena_; }
-  void initialize(std::uint64_t seed) override { compute::initialize(arena_, model_, seed); }
 
   base::Task<base::Result<StepResult>> forward_backward(const batches::Batch& batch,
                                                         GradientSink& sink) override {
@@ -131,14 +127,6 @@ class ProfileReplica final : public Replica {
     co_return result;
   }
 
-  [[nodiscard]] std::string generator_state() const override { return {}; }
-  base::Result<void> set_generator_state(const std::string& state) override {
-    if (state.empty()) return {};
-    return base::fail(
-        base::ErrorKind::invalid_argument,
-        fmt::format("generator state for a model without one: {} bytes", state.size()));
-  }
-
  private:
   // Pixels are never looked at, so a batch may consist of labels alone.
   static base::Result<void> check_size(const batches::Batch& batch) {
@@ -159,12 +147,10 @@ class ProfileReplica final : public Replica {
   }
 
   base::Loop& loop_;
-  Model model_;
   std::vector<std::size_t> order_;
   std::vector<std::int64_t> ready_ns_;
   std::int64_t forward_ns_ = 0;
   std::int64_t batch_size_;
-  ParameterArena arena_;
 };
 
 }  // namespace

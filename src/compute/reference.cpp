@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compute/check_batch.h"
+#include "compute/model_replica.h"
 
 namespace dlobd::compute {
 namespace {
@@ -16,10 +17,8 @@ namespace {
 // row.
 class Network {
  public:
-  explicit Network(Model model) : model_(std::move(model)), arena_(model_.parameters) {}
-
-  [[nodiscard]] const Model& model() const { return model_; }
-  ParameterArena& arena() { return arena_; }
+  // Both outlive it.
+  Network(const Model& model, const ParameterArena& arena) : model_(model), arena_(arena) {}
 
   void forward(const batches::Batch& batch) {
     activations_.resize(model_.layers.size() + 1);
@@ -154,25 +153,20 @@ class Network {
     delta_ = std::move(below);
   }
 
-  Model model_;
-  ParameterArena arena_;
+  const Model& model_;
+  const ParameterArena& arena_;
   std::vector<std::vector<float>> activations_;
   std::vector<float> delta_;
 };
 
-class Reference final : public Replica {
+class Reference final : public ModelReplica {
  public:
   Reference(base::Loop& loop, std::unique_ptr<Worker> worker, const Model& model)
-      : loop_(loop), network_(model), worker_(std::move(worker)) {}
-
-  ParameterArena& arena() override { return network_.arena(); }
-  void initialize(std::uint64_t seed) override {
-    compute::initialize(network_.arena(), network_.model(), seed);
-  }
+      : ModelReplica(model), loop_(loop), network_(model_, arena_), worker_(std::move(worker)) {}
 
   base::Task<base::Result<StepResult>> forward_backward(const batches::Batch& batch,
                                                         GradientSink& sink) override {
-    auto checked = check_batch(network_.model(), batch);
+    auto checked = check_batch(model_, batch);
     DLOBD_CO_CHECK(checked);
     StepResult result;
     result.samples = batch.size();
@@ -191,7 +185,7 @@ class Reference final : public Replica {
   }
 
   base::Task<base::Result<Evaluation>> evaluate(const batches::Batch& batch) override {
-    auto checked = check_batch(network_.model(), batch);
+    auto checked = check_batch(model_, batch);
     DLOBD_CO_CHECK(checked);
     Evaluation result;
     result.samples = batch.size();
@@ -202,15 +196,6 @@ class Reference final : public Replica {
     };
     co_await worker_->run(std::move(work));
     co_return result;
-  }
-
-  // No layer draws random numbers.
-  [[nodiscard]] std::string generator_state() const override { return {}; }
-  base::Result<void> set_generator_state(const std::string& state) override {
-    if (state.empty()) return {};
-    return base::fail(
-        base::ErrorKind::invalid_argument,
-        fmt::format("generator state for a model without one: {} bytes", state.size()));
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compute/check_batch.h"
+#include "compute/model_replica.h"
 
 namespace dlobd::compute {
 namespace {
@@ -31,10 +32,10 @@ base::Failure failed(const TorchModel& network) {
                     fmt::format("libtorch could not compute: {}", network.error()));
 }
 
-class TorchReplica final : public Replica {
+class TorchReplica final : public ModelReplica {
  public:
   TorchReplica(base::Loop& loop, std::unique_ptr<Worker> worker, const Model& model)
-      : loop_(loop), model_(model), arena_(model.parameters), worker_(std::move(worker)) {}
+      : ModelReplica(model), loop_(loop), worker_(std::move(worker)) {}
 
   base::Result<void> bind(const TorchPlugin& plugin) {
     std::vector<TorchParameter> parameters;
@@ -68,9 +69,6 @@ class TorchReplica final : public Replica {
         base::ErrorKind::unavailable,
         fmt::format("libtorch cannot hold the model: {}: {}", model_.name, error.data()));
   }
-
-  ParameterArena& arena() override { return arena_; }
-  void initialize(std::uint64_t seed) override { compute::initialize(arena_, model_, seed); }
 
   base::Task<base::Result<StepResult>> forward_backward(const batches::Batch& batch,
                                                         GradientSink& sink) override {
@@ -109,15 +107,6 @@ class TorchReplica final : public Replica {
     co_return result;
   }
 
-  // No layer draws random numbers.
-  [[nodiscard]] std::string generator_state() const override { return {}; }
-  base::Result<void> set_generator_state(const std::string& state) override {
-    if (state.empty()) return {};
-    return base::fail(
-        base::ErrorKind::invalid_argument,
-        fmt::format("generator state for a model without one: {} bytes", state.size()));
-  }
-
  private:
   static TorchBatch raw_batch(const batches::Batch& batch) {
     TorchBatch raw;
@@ -128,8 +117,6 @@ class TorchReplica final : public Replica {
   }
 
   base::Loop& loop_;
-  Model model_;
-  ParameterArena arena_;
   std::unique_ptr<TorchModel> network_;  // before the arena goes
   std::unique_ptr<Worker> worker_;       // last: its thread uses all of the above
 };
