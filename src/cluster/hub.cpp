@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/settings.h"
 #include "cluster/liveness.h"
 #include "cluster/membership.h"
 #include "cluster/messages.h"
@@ -156,8 +157,10 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
       reason = fmt::format("version {} here, {} there", hello.version, identity_.version);
     } else if (hello.world_size != size) {
       reason = fmt::format("world size {} here, {} there", hello.world_size, size);
-    } else if (hello.configuration_hash != identity_.configuration_hash) {
-      reason = "configuration differs";
+    } else if (const auto differs =
+                   base::first_difference(hello.configuration, identity_.configuration)) {
+      reason = fmt::format("configuration differs: {} is {} here, {} there", differs->key,
+                           differs->here, differs->there);
     } else if (seat(hello.rank).link) {
       reason = fmt::format("rank {} has already joined", hello.rank);
       if (seat(hello.rank).host != hello.host) reason += ", from host " + seat(hello.rank).host;

@@ -338,7 +338,7 @@ Task<Result<std::unique_ptr<Member>>> Member::join(base::Loop& loop, std::unique
   Hello hello;
   hello.version = std::move(identity.version);
   hello.token = std::move(identity.token);
-  hello.configuration_hash = identity.configuration_hash;
+  hello.configuration = std::move(identity.configuration);
   hello.rank = rank;
   hello.world_size = identity.world_size;
   hello.host = host_name();

@@ -1,9 +1,9 @@
 // Who is in the job, that they are all alive, and what ends it. One hub (on rank 0) and one Member
 // on each rank, rank 0 included, joined by control links that stay open from rendezvous to the end.
 //
-//   join       hello{token, version, configuration hash, rank, world size}; a stranger, a
-//              duplicate rank, another version or hash is refused by name; the deadline names the
-//              missing ranks
+//   join       hello{token, version, configuration, rank, world size}; a stranger, a duplicate
+//              rank, another version or a setting that differs is refused by name; the deadline
+//              names the missing ranks
 //   all_gather small blobs, a barrier in one; ranks that gather different things at once have lost
 //              each other's order, which ends the job
 //   heartbeat  each quarter of the peer time-out, both ways, from the loop's thread
@@ -35,9 +35,9 @@ namespace dlobd::cluster {
 using Blob = std::vector<std::byte>;
 
 struct JobIdentity {
-  std::string token;    // secret of the job
-  std::string version;  // of the program
-  std::uint64_t configuration_hash = 0;
+  std::string token;          // secret of the job
+  std::string version;        // of the program
+  std::string configuration;  // what all ranks must agree on: base/settings.h
   int world_size = 1;
 };
 

@@ -39,7 +39,7 @@ void put(BinaryWriter& w, const Hello& m) {
   for (const char c : kMagic) w.integer(static_cast<std::uint8_t>(c));
   w.text<Length>(m.version);
   w.text<Length>(m.token);
-  w.integer(m.configuration_hash);
+  w.text<Length>(m.configuration);
   w.integer(m.rank);
   w.integer(m.world_size);
   w.text<Length>(m.host);
@@ -98,7 +98,7 @@ void get(BinaryReader& r, Hello& m) {
   }
   m.version = r.text<Length>();
   m.token = r.text<Length>();
-  m.configuration_hash = r.integer<std::uint64_t>();
+  m.configuration = r.text<Length>();
   m.rank = r.integer<std::int32_t>();
   m.world_size = r.integer<std::int32_t>();
   m.host = r.text<Length>();

@@ -19,7 +19,7 @@ namespace dlobd::cluster {
 struct Hello {
   std::string version;
   std::string token;
-  std::uint64_t configuration_hash = 0;
+  std::string configuration;  // base/settings.h
   std::int32_t rank = 0;
   std::int32_t world_size = 0;
   std::string host;

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/settings.h"
+
 namespace dlobd::training {
 
 namespace {
@@ -66,12 +68,7 @@ base::Result<std::string> from_hex(const std::string& text) {
 nlohmann::json header_of(const Checkpoint& checkpoint) {
   std::vector<std::string> generators;
   for (const auto& state : checkpoint.generators) generators.push_back(to_hex(state));
-  return {{"stack", checkpoint.stack},
-          {"defects", checkpoint.defects},
-          {"model", checkpoint.model},
-          {"ranks", checkpoint.ranks},
-          {"local_batch_size", checkpoint.local_batch_size},
-          {"seed", checkpoint.seed},
+  return {{"run", checkpoint.run},
           {"step", checkpoint.step},
           {"epoch", checkpoint.epoch},
           {"batch", checkpoint.batch},
@@ -88,12 +85,7 @@ base::Result<Checkpoint> from_header(const nlohmann::json& header,
   std::uint64_t counts[3];
   std::vector<std::string> generators;
   try {
-    header.at("stack").get_to(checkpoint.stack);
-    header.at("defects").get_to(checkpoint.defects);
-    header.at("model").get_to(checkpoint.model);
-    header.at("ranks").get_to(checkpoint.ranks);
-    header.at("local_batch_size").get_to(checkpoint.local_batch_size);
-    header.at("seed").get_to(checkpoint.seed);
+    header.at("run").get_to(checkpoint.run);
     header.at("step").get_to(checkpoint.step);
     header.at("epoch").get_to(checkpoint.epoch);
     header.at("batch").get_to(checkpoint.batch);
@@ -196,7 +188,7 @@ base::Result<void> save(storage::WritableStore& store, const std::string& path,
                 fmt::format("the states of the ranks' random generators do not fit into a "
                             "checkpoint; train with fewer ranks, or without snapshots: {}: a "
                             "header of {} bytes for {} ranks, at most {}",
-                            path, header_bytes, checkpoint.ranks, kMaxHeaderBytes));
+                            path, header_bytes, checkpoint.generators.size(), kMaxHeaderBytes));
   }
   const std::string temporary = path + ".tmp";
   if (auto removed = store.remove(temporary);
@@ -233,22 +225,14 @@ base::Result<Checkpoint> load(storage::Store& store, const std::string& path) {
   return checkpoint;
 }
 
-base::Result<void> check_same_run(const Checkpoint& saved, const Checkpoint& wanted,
+base::Result<void> check_same_run(const Checkpoint& saved, const std::string& wanted,
                                   const std::string& path) {
-  const auto differs = [&](std::string_view what, const auto& there, const auto& here) {
-    return fail(ErrorKind::invalid_argument,
-                fmt::format("the checkpoint is of another run: {}: {} is {} there, {} here", path,
-                            what, there, here));
-  };
-  if (saved.stack != wanted.stack) return differs("stack", saved.stack, wanted.stack);
-  if (saved.defects != wanted.defects) return differs("defects", saved.defects, wanted.defects);
-  if (saved.model != wanted.model) return differs("model", saved.model, wanted.model);
-  if (saved.ranks != wanted.ranks) return differs("ranks", saved.ranks, wanted.ranks);
-  if (saved.local_batch_size != wanted.local_batch_size) {
-    return differs("local_batch_size", saved.local_batch_size, wanted.local_batch_size);
-  }
-  if (saved.seed != wanted.seed) return differs("seed", saved.seed, wanted.seed);
-  return {};
+  const auto differs = base::first_difference(saved.run, wanted);
+  if (!differs) return {};
+  return fail(ErrorKind::invalid_argument,
+              fmt::format("the checkpoint is of another run; give what it was made with, or start "
+                          "without --resume: {}: {} is {} there, {} here",
+                          path, differs->key, differs->here, differs->there));
 }
 
 }  // namespace dlobd::training

@@ -23,13 +23,9 @@
 namespace dlobd::training {
 
 struct Checkpoint {
-  // What it belongs to: resuming anything else would not be the same trajectory.
-  std::string stack;
-  std::string defects;  // "optimizer_full=fixed,..." in the order of the design
-  std::string model;
-  std::uint64_t ranks = 1;
-  std::uint64_t local_batch_size = 0;
-  std::uint64_t seed = 0;
+  // What it belongs to, as identity.h says it: resuming anything else would not be the same
+  // trajectory.
+  std::string run;
 
   // Where it stood: `step` steps were done; next is batch `batch` of epoch `epoch`.
   std::uint64_t step = 0;
@@ -53,9 +49,8 @@ base::Result<void> save(storage::WritableStore& store, const std::string& path,
                         const Checkpoint& checkpoint);
 base::Result<Checkpoint> load(storage::Store& store, const std::string& path);
 
-// Does `saved` belong to the run that `wanted` (its first six fields) describes? The error names
-// the first difference.
-base::Result<void> check_same_run(const Checkpoint& saved, const Checkpoint& wanted,
+// Does `saved` belong to the run of that identity? The error names the first setting that differs.
+base::Result<void> check_same_run(const Checkpoint& saved, const std::string& wanted,
                                   const std::string& path);
 
 }  // namespace dlobd::training

@@ -55,19 +55,4 @@ metrics::RunConfig run_config(const Config& config) {
   return run;
 }
 
-std::uint64_t hash(const Config& config) {
-  // FNV-1a over the text of the record's configuration: what is recorded is what must agree.
-  metrics::RunRecord record;
-  record.config = run_config(config);
-  // Collective too, though no figure depends on it; and a host's own share of its cores is its own
-  // matter.
-  record.config.more["checkpoints"] = !config.checkpoint_folder.empty();
-  record.config.threads.reset();
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char byte : metrics::to_json(record).at("config").dump()) {
-    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3ULL;
-  }
-  return hash;
-}
-
 }  // namespace dlobd::training

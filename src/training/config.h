@@ -1,6 +1,6 @@
 // Everything that decides what a run does, as plain values: what `dlobd train` was asked for,
-// checked and completed. All ranks of a job hold the same Config; its hash keeps ranks that differ
-// from joining.
+// checked and completed. All ranks of a job hold the same Config; ranks whose settings differ
+// (identity.h) do not join.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +55,5 @@ std::string_view name(NetworkKind network);
 
 // The "config" of a RunRecord.
 metrics::RunConfig run_config(const Config& config);
-
-// What all ranks must agree on.
-std::uint64_t hash(const Config& config);
 
 }  // namespace dlobd::training

@@ -2,9 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 namespace dlobd::training {
+
+namespace {
+
+std::string lines(metrics::RunConfig config, const std::set<std::string>& left_out) {
+  metrics::RunRecord record;
+  record.config = std::move(config);
+  const auto json = metrics::to_json(record).at("config");
+  std::string stack;  // goes first: much else follows from it
+  std::string others;
+  for (const auto& [key, value] : json.items()) {
+    if (left_out.contains(key)) continue;
+    // As JSON, a value is one line whatever it holds.
+    (key == "stack" ? stack : others) += fmt::format(
+        "{}={}\n", key, value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+  return stack + others;
+}
+
+}  // namespace
 
 std::string version() {
   return DLOBD_VERSION;
@@ -14,23 +35,23 @@ cluster::JobIdentity job_identity(const Config& config, std::string token) {
   cluster::JobIdentity identity;
   identity.token = std::move(token);
   identity.version = version();
-  identity.configuration_hash = hash(config);
+  identity.configuration = settings(config);
   identity.world_size = config.ranks;
   return identity;
 }
 
-Checkpoint identity_of(const Config& config) {
-  Checkpoint identity;
-  identity.stack = stacks::name(config.design.stack);
-  for (const auto& defect : config.design.defects) {
-    if (!identity.defects.empty()) identity.defects += ",";
-    identity.defects += fmt::format("{}={}", defect.name, stacks::name(defect.behaviour));
-  }
-  identity.model = config.model;
-  identity.ranks = static_cast<std::uint64_t>(config.ranks);
-  identity.local_batch_size = config.batch.local;
-  identity.seed = config.seed;
-  return identity;
+std::string settings(const Config& config) {
+  auto run = run_config(config);
+  run.more["checkpoints"] = !config.checkpoint_folder.empty();
+  return lines(std::move(run), {"threads"});
+}
+
+std::string identity_of(const Config& config) {
+  // The last three follow from others.
+  return lines(run_config(config),
+               {"network", "provider", "link", "processor", "blas", "threads", "data", "epochs",
+                "steps", "until_accuracy", "evaluate_every", "peer_timeout_seconds", "resume",
+                "behaviour", "batch_rule", "global_batch_size"});
 }
 
 std::string checkpoint_path(const std::string& folder, const Config& config, std::uint64_t step) {

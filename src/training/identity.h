@@ -5,7 +5,6 @@
 #include <string>
 
 #include "cluster/membership.h"
-#include "training/checkpoint.h"
 #include "training/config.h"
 
 namespace dlobd::training {
@@ -16,8 +15,13 @@ std::string version();
 // What a rank of this job shows at the rendezvous.
 cluster::JobIdentity job_identity(const Config& config, std::string token);
 
-// A checkpoint with its identity filled and nothing else.
-Checkpoint identity_of(const Config& config);
+// What all ranks must agree on, as base/settings.h has it: what is recorded, and what else is
+// collective. A host's own share of its cores is its own matter.
+std::string settings(const Config& config);
+
+// Of these, what decides the trajectory: a run is resumed with the same. How long it lasts, where
+// and by what it is computed may change.
+std::string identity_of(const Config& config);
 
 // "<folder>/caffeonspark-lenet-step-000938.ckpt"
 std::string checkpoint_path(const std::string& folder, const Config& config, std::uint64_t step);

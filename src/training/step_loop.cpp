@@ -216,7 +216,8 @@ Task<Result<void>> StepLoop::snapshot(const std::string& folder) {
 
   Result<void> saved;
   if (parts_.rank == 0) {
-    Checkpoint checkpoint = identity_of(parts_.config);
+    Checkpoint checkpoint;
+    checkpoint.run = identity_of(parts_.config);
     checkpoint.step = at_.step;
     checkpoint.epoch = at_.epoch;
     checkpoint.batch = at_.batch;

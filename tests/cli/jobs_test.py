@@ -45,7 +45,8 @@ class RanksByHand(ProgramTest):
     def test_others_are_refused_by_name_and_the_job_goes_on(self):
         rank_0 = self.rank(0, "--steps", "30")
         self.refuse(1, "--steps", "30", expected="wrong job token", environment={"DLOBD_JOB_TOKEN": "a guess"})
-        self.refuse(1, "--steps", "30", "--learning-rate", "0.02", expected="configuration differs")
+        self.refuse(1, "--steps", "30", "--learning-rate", "0.02",
+                    expected="configuration differs: learning_rate is 0.02 here, 0.01 there")
         self.refuse(1, "--steps", "30", size=3, expected="world size 3 here, 2 there")
         rank_1 = self.rank(1, "--steps", "30")
         for process in (rank_0, rank_1):

@@ -188,6 +188,9 @@ class Refusals(ProgramTest):
         checkpoint = os.path.join(saved, os.listdir(saved)[0])
         self.refused(f"--ranks 3 --resume {checkpoint}", "another run", "ranks")
         self.refused(f"--ranks 2 --seed 7 --resume {checkpoint}", "another run", "seed")
+        self.refused(f"--ranks 2 --learning-rate 0.5 --resume {checkpoint}", "another run",
+                     "learning_rate is 0.01 there, 0.5 here", "--resume")
+        self.refused(f"--ranks 2 --uneven pad --resume {checkpoint}", "another run", "feed")
         self.refused(f"--ranks 2 --resume {checkpoint}", "another run", "stack", stack="caffeonspark")
         with open(checkpoint, "rb") as file:
             content = file.read()

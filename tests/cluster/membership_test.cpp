@@ -137,8 +137,11 @@ TEST(Membership, RefusesByName) {
   identity.version = "0.2.0";
   EXPECT_EQ(refusal(identity, 1), "refused: version 0.2.0 here, 0.1.0 there");
   identity = right;
-  identity.configuration_hash = 1;
-  EXPECT_EQ(refusal(identity, 1), "refused: configuration differs");
+  identity.configuration = "learning_rate=0.02\nseed=8\n";
+  EXPECT_EQ(refusal(identity, 1),
+            "refused: configuration differs: learning_rate is 0.02 here, 0.01 there");
+  identity.configuration = "learning_rate=0.01\n";
+  EXPECT_EQ(refusal(identity, 1), "refused: configuration differs: seed is nothing here, 7 there");
   identity = right;
   EXPECT_EQ(refusal(identity, 0), "refused: rank 0 has already joined");
   EXPECT_EQ(refusal(identity, 7), "refused: rank 7 is not in a job of 2");
@@ -151,7 +154,7 @@ TEST(Membership, AStrangerLearnsOnlyThatTheTokenIsWrong) {
   JobIdentity identity = SimulatedJob(2, 3).identity;
   identity.token = "guess";
   identity.version = "9";
-  identity.configuration_hash = 1;
+  identity.configuration = "seed=8\n";
   EXPECT_EQ(refusal(identity, 17), "refused: wrong job token");
 }
 

@@ -15,7 +15,7 @@ std::vector<std::byte> bytes(const char* text) {
 
 std::vector<Message> one_of_each() {
   std::vector<Message> all;
-  all.push_back(Hello{"0.1.0", "secret", 0xFEDCBA9876543210U, 3, 4, "node1"});
+  all.push_back(Hello{"0.1.0", "secret", "seed=7\n", 3, 4, "node1"});
   all.push_back(Welcome{});
   all.push_back(Refuse{base::ErrorKind::deadline_exceeded, 2, "rank 2 did not join"});
   all.push_back(Gather{7, "shards", bytes("blob")});
@@ -48,12 +48,12 @@ TEST(Messages, EachComesBackFromItsBytes) {
 }
 
 TEST(Messages, FieldsKeepTheirValues) {
-  const auto hello = decode(encode(Hello{"0.1.0", "secret", 42, 3, 4, "node1"}));
+  const auto hello = decode(encode(Hello{"0.1.0", "secret", "seed=7\n", 3, 4, "node1"}));
   ASSERT_TRUE(hello);
   const auto& said = std::get<Hello>(*hello);
   EXPECT_EQ(said.version, "0.1.0");
   EXPECT_EQ(said.token, "secret");
-  EXPECT_EQ(said.configuration_hash, 42U);
+  EXPECT_EQ(said.configuration, "seed=7\n");
   EXPECT_EQ(said.rank, 3);
   EXPECT_EQ(said.world_size, 4);
   EXPECT_EQ(said.host, "node1");

@@ -33,7 +33,7 @@ class SimulatedJob {
   SimulatedJob(int ranks, std::uint64_t seed) : random(base::Random::of({seed, 7})), seed_(seed) {
     identity.token = "secret";
     identity.version = "0.1.0";
-    identity.configuration_hash = 99;
+    identity.configuration = "learning_rate=0.01\nseed=7\n";
     identity.world_size = ranks;
     options.peer_timeout = 1s;
     options.join_timeout = 5s;

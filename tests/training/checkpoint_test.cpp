@@ -11,12 +11,7 @@ namespace {
 
 Checkpoint example() {
   Checkpoint checkpoint;
-  checkpoint.stack = "caffeonspark";
-  checkpoint.defects = "optimizer_full=fixed";
-  checkpoint.model = "softmax";
-  checkpoint.ranks = 2;
-  checkpoint.local_batch_size = 32;
-  checkpoint.seed = 7;
+  checkpoint.run = "stack=\"caffeonspark\"\nlearning_rate=0.01\nranks=2\n";
   checkpoint.step = 1234;
   checkpoint.epoch = 1;
   checkpoint.batch = 296;
@@ -79,12 +74,13 @@ TEST(Checkpoint, WhatCouldNotBeReadAgainIsNotWritten) {
 }
 
 TEST(Checkpoint, NamesWhatDiffersFromTheRun) {
-  auto other = example();
-  other.ranks = 4;
-  const auto same = check_same_run(example(), other, "a.ckpt");
+  EXPECT_TRUE(check_same_run(example(), example().run, "a.ckpt"));
+  const auto same =
+      check_same_run(example(), "stack=\"caffeonspark\"\nlearning_rate=0.02\nranks=4\n", "a.ckpt");
   ASSERT_FALSE(same.has_value());
   EXPECT_EQ(same.error().message,
-            "the checkpoint is of another run: a.ckpt: ranks is 2 there, 4 here");
+            "the checkpoint is of another run; give what it was made with, or start without "
+            "--resume: a.ckpt: learning_rate is 0.01 there, 0.02 here");
 }
 
 TEST(Checkpoint, RefusesOtherFiles) {

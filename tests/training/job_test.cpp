@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/settings.h"
 #include "training/identity.h"
 #include "training/job_fixture.h"
 
@@ -165,6 +166,44 @@ TEST_P(Job, EndsWhenTheTargetIsReachedAndSaysWhenItIsMissed) {
   configuration.epochs = 1;
   auto missed = make_job(configuration);
   EXPECT_EQ(job_end(missed->run()).value(), End::target_missed);
+}
+
+TEST_F(JobFixture, ARunIsTheSameWhateverDecidesNoTrajectory) {
+  const Config run = config("caffeonspark", "fixed", 2);
+  const std::string same = identity_of(run);
+  Config longer = run;
+  longer.epochs = 9;
+  longer.evaluate_every = 5;
+  longer.out = "elsewhere";
+  longer.data = "elsewhere";
+  longer.checkpoint_folder = "elsewhere";
+  longer.peer_timeout = std::chrono::seconds(7);
+  longer.threads = 3;
+  longer.network = NetworkKind::tcp;
+  EXPECT_EQ(identity_of(longer), same);
+  EXPECT_NE(settings(longer), settings(run));
+
+  const auto first_key = [&](auto change) {
+    Config other = run;
+    change(other);
+    const auto differs = base::first_difference(identity_of(other), same);
+    return differs ? differs->key : "";
+  };
+  EXPECT_EQ(first_key([](Config& c) { c.optimizer.learning_rate.base = 0.5; }), "learning_rate");
+  EXPECT_EQ(first_key([](Config& c) {
+              c.optimizer.learning_rate.policy = exchange::LearningRate::Policy::inv;
+            }),
+            "lr_policy");
+  EXPECT_EQ(first_key([](Config& c) { c.optimizer.momentum = 0.5; }), "momentum");
+  EXPECT_EQ(first_key([](Config& c) { c.optimizer.weight_decay = 0.5; }), "weight_decay");
+  EXPECT_EQ(first_key([](Config& c) { c.uneven = batches::Uneven::pad; }), "feed");
+  EXPECT_EQ(first_key([](Config& c) { c.seed = 5; }), "seed");
+  EXPECT_EQ(first_key([](Config& c) { c.model = "lenet"; }), "model");
+  EXPECT_EQ(first_key([](Config& c) { c.ranks = 3; }), "ranks");
+  EXPECT_EQ(first_key([](Config& c) { c.batch.local = 9; }), "local_batch_size");
+  EXPECT_EQ(first_key([&](Config& c) { c.design = config("allreduce", {}, 2).design; }), "stack");
+  EXPECT_EQ(first_key([&](Config& c) { c.design = config("caffeonspark", "faithful", 2).design; }),
+            "defects");
 }
 
 INSTANTIATE_TEST_SUITE_P(Designs, Job, ::testing::ValuesIn(kVariants), variant_name);
