@@ -73,6 +73,7 @@ Task<Result<End>> StepLoop::run() {
 Task<Result<void>> StepLoop::step() {
   auto& phases = parts_.phases;
   phases.begin_step();
+  settled_.reset();
 
   std::optional<batches::Batch> batch;
   {
@@ -144,21 +145,32 @@ Task<Result<std::optional<batches::Batch>>> StepLoop::next_batch() {
 }
 
 Task<Result<bool>> StepLoop::pause() {
-  auto reached = co_await evaluate();
+  const bool kept = !parts_.config.checkpoint_folder.empty();
+  const auto whole =
+      kept ? exchange::Settle::parameters_and_optimizer : exchange::Settle::parameters;
+  auto reached = co_await evaluate(whole);
   DLOBD_CO_CHECK(reached);
-  if (!parts_.config.checkpoint_folder.empty()) {
+  if (kept) {
     auto saved = co_await snapshot(parts_.config.checkpoint_folder);
     DLOBD_CO_CHECK(saved);
   }
   co_return *reached;
 }
 
+Task<Result<void>> StepLoop::settle(exchange::Settle what) {
+  if (settled_ >= what) co_return Result<void>();
+  auto settled = co_await parts_.exchange.settle(what);
+  DLOBD_CO_CHECK(settled);
+  settled_ = what;
+  co_return Result<void>();
+}
+
 // Rank 0 evaluates the whole test set, as CaffeOnSpark's executors leave it to their first device;
 // the others wait at the gather, so that the next step begins together and carries none of it.
-Task<Result<bool>> StepLoop::evaluate() {
+Task<Result<bool>> StepLoop::evaluate(exchange::Settle whole) {
   const base::Time from = parts_.loop.now();
   parts_.member.set_phase("evaluate");
-  auto settled = co_await parts_.exchange.settle(exchange::Settle::parameters);
+  auto settled = co_await settle(whole);
   DLOBD_CO_CHECK(settled);
 
   cluster::Blob verdict;
@@ -205,7 +217,7 @@ Task<Result<metrics::EvaluationRow>> StepLoop::evaluate_here() {
 Task<Result<void>> StepLoop::snapshot(const std::string& folder) {
   const base::Time from = parts_.loop.now();
   parts_.member.set_phase("snapshot");
-  auto settled = co_await parts_.exchange.settle(exchange::Settle::parameters_and_optimizer);
+  auto settled = co_await settle(exchange::Settle::parameters_and_optimizer);
   DLOBD_CO_CHECK(settled);
 
   const std::string generator = parts_.replica.generator_state();

@@ -72,9 +72,12 @@ class StepLoop {
   base::Task<base::Result<std::optional<batches::Batch>>> next_batch();
   // Evaluation and snapshot, where they are due. True: the target is reached.
   base::Task<base::Result<bool>> pause();
-  base::Task<base::Result<bool>> evaluate();
+  // `whole`: what is settled for it; more than it needs where a snapshot follows.
+  base::Task<base::Result<bool>> evaluate(exchange::Settle whole);
   base::Task<base::Result<metrics::EvaluationRow>> evaluate_here();
   base::Task<base::Result<void>> snapshot(const std::string& folder);
+  // Does nothing where the last step has been settled so far already. Collective.
+  base::Task<base::Result<void>> settle(exchange::Settle what);
   void report_apart(metrics::ApartKind kind, base::Time from);
   [[nodiscard]] std::uint64_t last_step() const;
   [[nodiscard]] bool pause_is_due() const;
@@ -82,6 +85,7 @@ class StepLoop {
   Parts parts_;
   Position at_;
   std::uint64_t samples_seen_ = 0;
+  std::optional<exchange::Settle> settled_;  // of the weights after the last step
 };
 
 }  // namespace dlobd::training

@@ -168,6 +168,26 @@ TEST_P(Job, EndsWhenTheTargetIsReachedAndSaysWhenItIsMissed) {
   EXPECT_EQ(job_end(missed->run()).value(), End::target_missed);
 }
 
+// Weights go to the others once, whether a snapshot follows the evaluation or not; the momentum
+// goes to rank 0 for a snapshot only.
+TEST_F(JobFixture, AnEvaluationAndItsSnapshotSettleOnce) {
+  for (const bool kept : {false, true}) {
+    Config configuration = config("caffeonspark", "fixed", 4);
+    if (kept) configuration.checkpoint_folder = folder_.path();
+    metrics::RunRecorder recorder(run_config(configuration),
+                                  metrics::RunRecorder::Start{0, 4, metrics::RunSource::simulated});
+    auto job = make_job(configuration, &recorder);
+    ASSERT_TRUE(job_end(job->run()).has_value());
+    const auto record = recorder.record(metrics::RunStatus::finished);
+    ASSERT_EQ(record.evaluations.size(), 2U);
+    ASSERT_EQ(record.ranks.size(), 4U);
+    for (const auto& rank : record.ranks) {
+      const std::uint64_t momentum = kept && rank.rank > 0 ? 1 : 0;
+      EXPECT_EQ(rank.apart_sent.messages, 2 * (3 + momentum)) << "rank " << rank.rank;
+    }
+  }
+}
+
 TEST_F(JobFixture, ARunIsTheSameWhateverDecidesNoTrajectory) {
   const Config run = config("caffeonspark", "fixed", 2);
   const std::string same = identity_of(run);
