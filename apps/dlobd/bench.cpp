@@ -11,6 +11,7 @@
 
 #include "base/nearest.h"
 #include "bench_options.h"
+#include "exit_status.h"
 #include "metrics/environment.h"
 
 namespace dlobd::app {
@@ -98,8 +99,8 @@ nlohmann::json machine() {
 int complain_of_bench(const char* name, const base::Error& error, bool started) {
   end_live_line();
   fmt::print(stderr, "dlobd bench {}: {}\n", name, error.message);
-  if (error.kind == ErrorKind::cancelled) return 130;
-  return started ? 1 : 2;
+  if (error.kind == ErrorKind::cancelled) return kInterrupted;
+  return started ? kFailed : kRefused;
 }
 
 void add_bench(CLI::App& app, int& status) {

@@ -9,12 +9,11 @@
 #include "bench.h"
 #include "describe.h"
 #include "doctor.h"
+#include "exit_status.h"
 #include "train.h"
 #include "training/identity.h"
 
 namespace {
-
-constexpr int kRefused = 2;
 
 // One line, what to do next included, instead of CLI11's paragraphs.
 int refuse(const CLI::App& app, const CLI::ParseError& error) {
@@ -45,7 +44,7 @@ int refuse(const CLI::App& app, const CLI::ParseError& error) {
                        dlobd::base::nearest(word, known));
   }
   fmt::print(stderr, "{}: {}; `{} --help` has examples\n", path, line, path);
-  return kRefused;
+  return dlobd::app::kRefused;
 }
 
 }  // namespace
@@ -78,7 +77,7 @@ int main(int argc, char** argv) {
     return refuse(app, error);
   } catch (const std::exception& thrown) {
     fmt::print(stderr, "dlobd: {}\n", thrown.what());
-    return 1;
+    return dlobd::app::kFailed;
   }
   return status;
 }

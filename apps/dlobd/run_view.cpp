@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "exit_status.h"
 #include "metrics/process.h"
 #include "metrics/run_folder.h"
-#include "train_modes.h"
 #include "training/checkpoint.h"
 #include "training/identity.h"
 

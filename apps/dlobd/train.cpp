@@ -3,6 +3,7 @@
 #include <csignal>
 #include <memory>
 
+#include "exit_status.h"
 #include "metrics/run_folder.h"
 #include "run_view.h"
 #include "storage/local.h"

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "cluster/local_launcher.h"
+#include "exit_status.h"
 #include "run_view.h"
 #include "train_modes.h"
 

@@ -17,10 +17,4 @@ int train_rank(const TrainOptions& options, const Resolved& resolved);
 // All ranks in this process, in virtual time.
 int train_simulated(const TrainOptions& options, const Resolved& resolved);
 
-// Exit statuses of a launched rank, for train_local.
-inline constexpr int kFailed = 1;
-inline constexpr int kRefused = 2;
-inline constexpr int kTargetMissed = 4;
-inline constexpr int kInterrupted = 130;
-
 }  // namespace dlobd::app

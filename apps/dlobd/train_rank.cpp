@@ -9,6 +9,7 @@
 #include "cluster/local_launcher.h"
 #include "cluster/report_pipe.h"
 #include "cluster/tcp_link.h"
+#include "exit_status.h"
 #include "run_view.h"
 #include "train_modes.h"
 #include "training/real_rank.h"

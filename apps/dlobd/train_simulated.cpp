@@ -1,5 +1,6 @@
 #include <cstdlib>
 
+#include "exit_status.h"
 #include "run_view.h"
 #include "train_modes.h"
 #include "training/simulated_job.h"
