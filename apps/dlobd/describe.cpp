@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "compute/arena.h"
 #include "compute/model.h"
+#include "design_text.h"
+#include "exit_status.h"
 #include "stacks/design.h"
 
 namespace dlobd::app {
@@ -24,16 +25,7 @@ struct Options {
 };
 
 base::Result<std::string> page(const Options& options) {
-  std::map<std::string, std::string> defects;
-  for (const auto& text : options.defects) {
-    const auto equals = text.find('=');
-    if (equals == std::string::npos) {
-      return base::fail(base::ErrorKind::invalid_argument,
-                        fmt::format("--defect takes NAME=faithful or NAME=fixed: {}", text));
-    }
-    defects[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  DLOBD_TRY(design, stacks::make_design(options.stack, options.behaviour, defects));
+  DLOBD_TRY(design, parse_design(options.stack, options.behaviour, options.defects));
   if (options.ranks < 1 || options.ranks > 65536) {
     return base::fail(base::ErrorKind::invalid_argument,
                       fmt::format("must be from 1 to 65536: --ranks {}", options.ranks));
@@ -63,7 +55,7 @@ void add_describe(CLI::App& app, int& status) {
     const auto text = page(*options);
     if (!text) {
       fmt::print(stderr, "dlobd describe: {}\n", text.error().message);
-      status = 2;
+      status = kRefused;
       return;
     }
     fmt::print("{}", *text);

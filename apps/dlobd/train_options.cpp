@@ -8,13 +8,13 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <map>
 
 #include "base/nearest.h"
 #include "cluster/tcp_link.h"
 #include "compute/model.h"
 #include "compute/plugin.h"
 #include "compute/profile.h"
+#include "design_text.h"
 #include "link_text.h"
 #include "metrics/environment.h"
 #include "training/checkpoint.h"
@@ -172,19 +172,6 @@ Result<double> finite(const char* option, double value, double low, double high)
 Result<std::uint64_t> positive(const char* option, std::int64_t value) {
   if (value > 0) return static_cast<std::uint64_t>(value);
   return fail(ErrorKind::invalid_argument, fmt::format("must be at least 1: {} {}", option, value));
-}
-
-Result<stacks::Design> resolve_design(const TrainOptions& o) {
-  std::map<std::string, std::string> defects;
-  for (const auto& text : o.defects) {
-    const auto equals = text.find('=');
-    if (equals == std::string::npos) {
-      return fail(ErrorKind::invalid_argument,
-                  fmt::format("--defect takes NAME=faithful or NAME=fixed: {}", text));
-    }
-    defects[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  return stacks::make_design(o.stack, o.behaviour, defects);
 }
 
 Result<void> resolve_network(const TrainOptions& o, training::Config& config) {
@@ -349,7 +336,7 @@ Result<void> resolve_resume(const TrainOptions& o, storage::Store& store,
 
 Result<Resolved> resolve(const TrainOptions& o, storage::Store& store) {
   training::Config config;
-  DLOBD_TRY(design, resolve_design(o));
+  DLOBD_TRY(design, parse_design(o.stack, o.behaviour, o.defects));
   config.design = design;
   DLOBD_TRY_VOID(network, resolve_network(o, config));
   DLOBD_TRY_VOID(placement, resolve_placement(o));
