@@ -35,6 +35,11 @@ DLOBD_CLONES void scale_loop(float* value, float factor, std::size_t size) {
   for (std::size_t i = 0; i < size; ++i) value[i] *= factor;
 }
 
+DLOBD_CLONES void divide_loop(float* value, float divisor, std::size_t size) {
+  DLOBD_VECTORIZE
+  for (std::size_t i = 0; i < size; ++i) value[i] /= divisor;
+}
+
 DLOBD_CLONES void sgd_loop(float* parameters, const float* gradients, float* velocity, float rate,
                            float momentum, float decay, std::size_t size) {
   DLOBD_VECTORIZE
@@ -56,18 +61,39 @@ DLOBD_CLONES void adagrad_loop(float* parameters, const float* gradients, float*
   }
 }
 
+// High byte first, whatever the machine's order; its own inverse.
+inline std::uint16_t in_wire_order(std::uint16_t upper) {
+  if constexpr (std::endian::native == std::endian::big) return upper;
+  return static_cast<std::uint16_t>(upper << 8 | upper >> 8);
+}
+
+inline std::uint16_t truncated(float value) {
+  return in_wire_order(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
+}
+
+inline float widened(std::uint16_t upper) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(in_wire_order(upper)) << 16);
+}
+
 DLOBD_CLONES void truncate_loop(std::uint16_t* upper, const float* value, std::size_t size) {
   DLOBD_VECTORIZE
-  for (std::size_t i = 0; i < size; ++i) {
-    upper[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value[i]) >> 16);
-  }
+  for (std::size_t i = 0; i < size; ++i) upper[i] = truncated(value[i]);
 }
 
 DLOBD_CLONES void widen_loop(float* value, const std::uint16_t* upper, std::size_t size) {
   DLOBD_VECTORIZE
-  for (std::size_t i = 0; i < size; ++i) {
-    value[i] = std::bit_cast<float>(static_cast<std::uint32_t>(upper[i]) << 16);
-  }
+  for (std::size_t i = 0; i < size; ++i) value[i] = widened(upper[i]);
+}
+
+DLOBD_CLONES void add_widened_loop(float* sum, const std::uint16_t* value, std::size_t size) {
+  DLOBD_VECTORIZE
+  for (std::size_t i = 0; i < size; ++i) sum[i] += widened(value[i]);
+}
+
+DLOBD_CLONES void add_truncated_loop(std::uint16_t* sum, const std::uint16_t* value,
+                                     std::size_t size) {
+  DLOBD_VECTORIZE
+  for (std::size_t i = 0; i < size; ++i) sum[i] = truncated(widened(sum[i]) + widened(value[i]));
 }
 
 class CpuKernels final : public Kernels {
@@ -78,6 +104,9 @@ class CpuKernels final : public Kernels {
   }
   void scale(std::span<float> value, float factor) const override {
     scale_loop(value.data(), factor, value.size());
+  }
+  void divide(std::span<float> value, float divisor) const override {
+    divide_loop(value.data(), divisor, value.size());
   }
   void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> momentum,
            SgdStep step) const override {
@@ -103,12 +132,22 @@ class CpuKernels final : public Kernels {
     CHECK(upper.size() == value.size(), "widen of {} to {}", upper.size(), value.size());
     widen_loop(value.data(), upper.data(), value.size());
   }
+  void add_widened(std::span<float> sum, std::span<const std::uint16_t> value) const override {
+    CHECK(sum.size() == value.size(), "add of {} and {} elements", sum.size(), value.size());
+    add_widened_loop(sum.data(), value.data(), sum.size());
+  }
+  void add_truncated(std::span<std::uint16_t> sum,
+                     std::span<const std::uint16_t> value) const override {
+    CHECK(sum.size() == value.size(), "add of {} and {} elements", sum.size(), value.size());
+    add_truncated_loop(sum.data(), value.data(), sum.size());
+  }
 };
 
 class CountedKernels final : public Kernels {
  public:
   void add(std::span<float> /*sum*/, std::span<const float> /*value*/) const override {}
   void scale(std::span<float> /*value*/, float /*factor*/) const override {}
+  void divide(std::span<float> /*value*/, float /*divisor*/) const override {}
   void sgd(std::span<float> /*parameters*/, std::span<const float> /*gradients*/,
            std::span<float> /*momentum*/, SgdStep /*step*/) const override {}
   void adagrad(std::span<float> /*parameters*/, std::span<const float> /*gradients*/,
@@ -116,6 +155,10 @@ class CountedKernels final : public Kernels {
   void truncate(std::span<std::uint16_t> /*upper*/,
                 std::span<const float> /*value*/) const override {}
   void widen(std::span<float> /*value*/, std::span<const std::uint16_t> /*upper*/) const override {}
+  void add_widened(std::span<float> /*sum*/,
+                   std::span<const std::uint16_t> /*value*/) const override {}
+  void add_truncated(std::span<std::uint16_t> /*sum*/,
+                     std::span<const std::uint16_t> /*value*/) const override {}
 };
 
 }  // namespace

@@ -23,6 +23,8 @@ class Kernels {
   virtual void add(std::span<float> sum, std::span<const float> value) const = 0;
   // value[i] *= factor
   virtual void scale(std::span<float> value, float factor) const = 0;
+  // value[i] /= divisor; rounds otherwise than scale(1 / divisor), unless that is exact
+  virtual void divide(std::span<float> value, float divisor) const = 0;
   // Caffe's momentum, with the rate inside the buffer:
   //   v = momentum * v + rate * (g + decay * w);  w -= v
   virtual void sgd(std::span<float> parameters, std::span<const float> gradients,
@@ -30,9 +32,15 @@ class Kernels {
   // a += g * g;  w -= rate * g / sqrt(a)          (TensorFlow's Adagrad; a starts at 0.1)
   virtual void adagrad(std::span<float> parameters, std::span<const float> gradients,
                        std::span<float> accumulator, float learning_rate) const = 0;
-  // The upper 16 bits of each float32 (BigDL's "FP16"), toward zero.
+  // BigDL's 16-bit element: the upper half of a float32, so rounded toward zero, high byte first in
+  // memory.
   virtual void truncate(std::span<std::uint16_t> upper, std::span<const float> value) const = 0;
   virtual void widen(std::span<float> value, std::span<const std::uint16_t> upper) const = 0;
+  // sum[i] += widened value[i]
+  virtual void add_widened(std::span<float> sum, std::span<const std::uint16_t> value) const = 0;
+  // sum[i] = truncated (widened sum[i] + widened value[i])
+  virtual void add_truncated(std::span<std::uint16_t> sum,
+                             std::span<const std::uint16_t> value) const = 0;
 };
 
 const Kernels& cpu_kernels();

@@ -17,40 +17,20 @@
 // own part, and finish_step() returns after the last of them has landed.
 #include "exchange/allreduce.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <numeric>
-
 #include "base/check.h"
 
 namespace dlobd::exchange {
-namespace {
-
-std::size_t largest_of(const std::vector<Bucket>& buckets) {
-  std::size_t largest = 0;
-  for (const Bucket& bucket : buckets) largest = std::max(largest, bucket.range.size());
-  return largest;
-}
-
-}  // namespace
 
 AllReduce::AllReduce(Context context, AllReduceOptions options)
     : context_(context),
-      buckets_(buckets(context.arena.views(), options.bucket_bytes)),
-      bucket_of_view_(context.arena.views().size()),
+      pending_(context.arena.views(), options.bucket_bytes),
       collective_(context.endpoint, context.kernels, context.arena.gradients(),
-                  largest_of(buckets_), options.collective, context.arena.backing()),
-      missing_(buckets_.size()),
-      changed_(context.endpoint.loop()) {
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    for (const std::size_t view : buckets_[i].views) bucket_of_view_.at(view) = i;
-  }
-}
+                  largest(pending_.buckets()), options.collective, context.arena.backing()),
+      changed_(context.endpoint.loop()) {}
 
 base::Task<base::Result<void>> AllReduce::begin_step(std::uint64_t) {
   CHECK(!open_ && !running_, "begin_step before the last step was finished");
-  for (std::size_t i = 0; i < buckets_.size(); ++i) missing_[i] = buckets_[i].views.size();
+  pending_.begin();
   result_ = base::Result<void>();
   finishing_ = false;
   open_ = true;
@@ -60,9 +40,8 @@ base::Task<base::Result<void>> AllReduce::begin_step(std::uint64_t) {
 }
 
 void AllReduce::gradient_ready(std::size_t view) {
-  std::size_t& missing = missing_[bucket_of_view_.at(view)];
-  CHECK(open_ && missing > 0, "a gradient that is not due: view {}", view);
-  if (--missing == 0) changed_.wake_all();
+  CHECK(open_, "a gradient outside a step: view {}", view);
+  if (pending_.ready(view)) changed_.wake_all();
 }
 
 base::Task<base::Result<StepOutcome>> AllReduce::finish_step() {
@@ -90,19 +69,14 @@ base::Task<void> AllReduce::run_step() {
 
 base::Task<base::Result<void>> AllReduce::reduce_buckets() {
   const float mean = 1.0F / static_cast<float>(context_.endpoint.world_size());
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    while (missing_[i] > 0 && !finishing_) co_await changed_.wait();
-    if (missing_[i] > 0) {
+  for (std::size_t i = 0; i < pending_.buckets().size(); ++i) {
+    while (!pending_.complete(i) && !finishing_) co_await changed_.wait();
+    if (!pending_.complete(i)) {
       if (context_.endpoint.error()) co_return base::fail(*context_.endpoint.error());
-      const std::size_t gradients =
-          std::accumulate(missing_.begin(), missing_.end(), std::size_t{0});
-      co_return base::fail(
-          base::ErrorKind::cancelled,
-          fmt::format("the backward pass ended before all gradients were ready: {} missing",
-                      gradients));
+      co_return base::fail(pending_.ended_early());
     }
     if (!finishing_ && !overlapped_) overlapped_.emplace(context_.phases);
-    auto reduced = co_await collective_.all_reduce(buckets_[i].range, mean);
+    auto reduced = co_await collective_.all_reduce(pending_.buckets()[i].range, mean);
     overlapped_.reset();
     DLOBD_CO_CHECK(reduced);
   }

@@ -9,11 +9,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "exchange/collective.h"
 #include "exchange/exchange.h"
-#include "exchange/slices.h"
+#include "exchange/pending.h"
 
 namespace dlobd::exchange {
 
@@ -37,14 +36,12 @@ class AllReduce final : public Exchange {
   base::Task<base::Result<void>> reduce_buckets();
 
   Context context_;
-  std::vector<Bucket> buckets_;
-  std::vector<std::size_t> bucket_of_view_;
+  PendingBuckets pending_;
   Collective collective_;
 
   // Of the step in hand.
-  std::vector<std::size_t> missing_;  // gradients that each bucket waits for
-  bool open_ = false;                 // between begin_step() and the end of finish_step()
-  bool running_ = false;              // the step's coroutine
+  bool open_ = false;     // between begin_step() and the end of finish_step()
+  bool running_ = false;  // the step's coroutine
   bool finishing_ = false;
   base::Result<void> result_;
   std::optional<metrics::Phases::Transfer> overlapped_;

@@ -77,6 +77,14 @@ TEST_P(KernelsTest, Scale) {
   expect_bits(value, want);
 }
 
+TEST_P(KernelsTest, Divide) {
+  auto value = numbers(3);
+  auto want = value;
+  for (std::size_t i = GetParam().skew; i < want.size(); ++i) want[i] = rounded(want[i] / 3.0F);
+  kernels_.divide(skewed(value), 3.0F);
+  expect_bits(value, want);
+}
+
 TEST_P(KernelsTest, Sgd) {
   auto w = numbers(4);
   auto g = numbers(5);
@@ -110,6 +118,12 @@ TEST_P(KernelsTest, Adagrad) {
   expect_bits(a, want_a);
 }
 
+// The two bytes of an element as they lie in memory.
+std::uint32_t high_byte_first(const std::uint16_t& element) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&element);
+  return static_cast<std::uint32_t>(bytes[0]) << 24 | static_cast<std::uint32_t>(bytes[1]) << 16;
+}
+
 TEST_P(KernelsTest, TruncateAndWiden) {
   auto value = numbers(9);
   std::vector<std::uint16_t> upper(value.size(), 0xdead);
@@ -118,12 +132,45 @@ TEST_P(KernelsTest, TruncateAndWiden) {
   for (std::size_t i = 0; i < GetParam().skew; ++i) EXPECT_EQ(upper[i], 0xdead);
   for (std::size_t i = GetParam().skew; i < want.size(); ++i) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(want[i]) & 0xffff0000U;
-    EXPECT_EQ(upper[i], bits >> 16);
+    EXPECT_EQ(high_byte_first(upper[i]), bits);
     want[i] = std::bit_cast<float>(bits);
     EXPECT_LE(std::abs(want[i]), std::abs(value[i]));
   }
   kernels_.widen(skewed(value), std::span<const std::uint16_t>(upper).subspan(GetParam().skew));
   expect_bits(value, want);
+}
+
+TEST_P(KernelsTest, AddWidened) {
+  auto sum = numbers(10);
+  auto value = numbers(11);
+  std::vector<std::uint16_t> upper(value.size());
+  kernels_.truncate(upper, value);
+  auto want = sum;
+  for (std::size_t i = GetParam().skew; i < want.size(); ++i) {
+    want[i] = rounded(want[i] + std::bit_cast<float>(high_byte_first(upper[i])));
+  }
+  kernels_.add_widened(skewed(sum), std::span<const std::uint16_t>(upper).subspan(GetParam().skew));
+  expect_bits(sum, want);
+}
+
+TEST_P(KernelsTest, AddTruncated) {
+  auto first = numbers(12);
+  auto second = numbers(13);
+  std::vector<std::uint16_t> sum(first.size());
+  std::vector<std::uint16_t> value(first.size());
+  kernels_.truncate(sum, first);
+  kernels_.truncate(value, second);
+  const std::vector<std::uint16_t> before = sum;
+  kernels_.add_truncated(std::span<std::uint16_t>(sum).subspan(GetParam().skew),
+                         std::span<const std::uint16_t>(value).subspan(GetParam().skew));
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    const float exact = rounded(std::bit_cast<float>(high_byte_first(before[i])) +
+                                std::bit_cast<float>(high_byte_first(value[i])));
+    const std::uint32_t want = i < GetParam().skew
+                                   ? high_byte_first(before[i])
+                                   : std::bit_cast<std::uint32_t>(exact) & 0xffff0000U;
+    EXPECT_EQ(high_byte_first(sum[i]), want) << "element " << i;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(LengthsAndAlignments, KernelsTest,
@@ -147,6 +194,8 @@ TEST(CountedKernels, TouchNothing) {
   kernels.adagrad(span, span, span, 1);
   kernels.truncate(upper, span);
   kernels.widen(span, upper);
+  kernels.add_widened(span, upper);
+  kernels.add_truncated(upper, upper);
 }
 
 TEST(KernelsDeathTest, UnequalSizesAreOurBug) {

@@ -1,0 +1,345 @@
+// A pack of n elements on N ranks in a ring, rank r receiving from r-1 only. The pack is cut into
+// N chunks of `subdivisions` sections each; every section goes round by itself, all at once:
+//
+//   REDUCE  r = c       has section s of chunk c as it is
+//           r = c+1 ..  asks r-1 for it, adds its own:  g_c + g_(c+1) + ... + g_(c-1)
+//           r = c-1     has the sum, and divides it by N
+//   GATHER  r = c ..    asks r-1 for the finished section, up to r = c-2
+//
+//   request   (control, 24 bytes)  step, pack, pass, section, source
+//   answer    (data)               a write, when the section is there: in REDUCE into scratch
+//                                  memory, in GATHER straight into place
+//
+//   per rank: 2(N-1) subdivisions answers out and in, 8n(N-1)/N bytes either way where the sections
+//   are equal; a request for each. Empty sections do not travel.
+//
+// Why a write never hits memory in use: it was asked for, by the rank that owns the memory, and
+// each section's steps follow one another.
+//   scratch   a section has its own place there. It is asked for once a step, after the step before
+//             has added it.
+//   data      GATHER asks only when this rank's own write of its partial sum has been handed over.
+//   sources   a write of REDUCE is over before GATHER begins; one of GATHER before finish_step()
+//             returns. The backward pass that still runs writes other packs' gradients only.
+//
+// Packs that are complete run side by side. A fast successor may ask for a pack that is not
+// complete here, or in the next step, which has not begun here: the request is kept until it is
+// due. (One step ahead at most: the step after that needs this rank's answers.) Answers are never
+// early: this rank has asked for them.
+#include "exchange/tf_ring.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "base/binary.h"
+#include "base/check.h"
+#include "exchange/buffer.h"
+
+namespace dlobd::exchange {
+namespace {
+
+using transport::Notification;
+using transport::Traffic;
+
+constexpr transport::Kind kMessage = 0;
+constexpr std::uint32_t kRequest = 0xffffffff;  // the index of a request; an answer's is its hop
+constexpr transport::RegionId kGradients = 0;
+constexpr transport::RegionId kScratch = 1;
+
+std::size_t bytes_per_pack(const TfRingOptions& options) {
+  return options.single_pack ? std::numeric_limits<std::size_t>::max() : options.pack_bytes;
+}
+
+}  // namespace
+
+std::array<std::byte, TfRequest::kBytes> TfRequest::encode() const {
+  std::array<std::byte, kBytes> bytes{};
+  base::store(bytes.data(), step);
+  base::store(bytes.data() + 8, pack);
+  base::store(bytes.data() + 12, pass);
+  base::store(bytes.data() + 16, section);
+  base::store(bytes.data() + 20, source);
+  return bytes;
+}
+
+std::optional<TfRequest> TfRequest::decode(std::span<const std::byte> bytes) {
+  if (bytes.size() != kBytes) return std::nullopt;
+  TfRequest request;
+  request.step = base::load<std::uint64_t>(bytes.data());
+  request.pack = base::load<std::uint32_t>(bytes.data() + 8);
+  request.pass = base::load<std::uint32_t>(bytes.data() + 12);
+  request.section = base::load<std::uint32_t>(bytes.data() + 16);
+  request.source = base::load<std::uint32_t>(bytes.data() + 20);
+  return request;
+}
+
+std::vector<Bucket> tf_packs(const std::vector<compute::ParameterView>& views,
+                             const TfRingOptions& options) {
+  return buckets(views, bytes_per_pack(options));
+}
+
+TfSections::TfSections(std::size_t elements, int ranks, const TfRingOptions& options)
+    : elements(elements) {
+  const std::size_t bytes = elements * sizeof(float);
+  const auto n = static_cast<std::size_t>(ranks);
+  while (bytes / (n * static_cast<std::size_t>(subdivisions)) > options.most_chunk_bytes &&
+         subdivisions < options.most_subdivisions) {
+    ++subdivisions;
+  }
+  count = ranks * subdivisions;
+  const auto sections = static_cast<std::size_t>(count);
+  const std::size_t mean = (elements + sections - 1) / sections;
+  each = options.alignment > 1 ? (mean / options.alignment + 1) * options.alignment : mean;
+}
+
+compute::Range TfSections::at(int section) const {
+  const std::size_t begin = std::min(elements, static_cast<std::size_t>(section) * each);
+  return {begin, std::min(elements, begin + each)};
+}
+
+TfRing::TfRing(Context context, TfRingOptions options)
+    : context_(context),
+      rank_(context.endpoint.rank()),
+      ranks_(context.layout.workers),
+      successor_(wrap(rank_ + 1, ranks_)),
+      predecessor_(wrap(rank_ - 1, ranks_)),
+      pending_(context.arena.views(), bytes_per_pack(options)),
+      scratch_(
+          make_buffer("scratch", ranks_ > 1 ? context.arena.size() : 0, context.arena.backing())),
+      tasks_(context.endpoint.loop()) {
+  auto& endpoint = context_.endpoint;
+  for (const Bucket& bucket : pending_.buckets()) {
+    Pack pack{bucket.range, TfSections(bucket.range.size(), ranks_, options)};
+    pack.first_hop = hops_.size();
+    for (int section = 0; section < pack.sections.count; ++section) {
+      const compute::Range within = pack.sections.at(section);
+      const compute::Range range{bucket.range.begin + within.begin,
+                                 bucket.range.begin + within.end};
+      for (const Pass pass : {reduce, gather}) {
+        hops_.emplace_back(endpoint.loop(), packs_.size(), range);
+        if (range.size() > 0 && sends(pack.sections.chunk(section), pass)) ++pack.requests_due;
+      }
+    }
+    packs_.push_back(pack);
+  }
+  endpoint.register_memory(kGradients, std::as_writable_bytes(context.arena.gradients()));
+  endpoint.register_memory(kScratch, std::as_writable_bytes(scratch_.parameters()));
+}
+
+// In REDUCE chunk c begins at rank c and ends at c-1; in GATHER it begins there and ends at c-2.
+bool TfRing::receives(int chunk, Pass pass) const {
+  return rank_ != wrap(chunk - static_cast<int>(pass), ranks_);
+}
+bool TfRing::sends(int chunk, Pass pass) const {
+  return rank_ != wrap(chunk - static_cast<int>(pass) - 1, ranks_);
+}
+
+std::size_t TfRing::hop_of(const Pack& pack, int section, Pass pass) const {
+  return pack.first_hop + static_cast<std::size_t>(section) * 2 + pass;
+}
+
+std::span<float> TfRing::gradients(compute::Range range) const {
+  return context_.arena.gradients().subspan(range.begin, range.size());
+}
+
+base::Task<base::Result<void>> TfRing::begin_step(std::uint64_t step) {
+  CHECK(messages_open_ == 0, "begin_step before the last was finished");
+  step_ = step;
+  pending_.begin();
+  finishing_ = false;
+  for (Pack& pack : packs_) {
+    pack.started = false;
+    pack.requests_taken = 0;
+  }
+  for (Hop& hop : hops_) {
+    hop.requested.reset();
+    hop.answered.reset();
+  }
+  for (const TfRequest& request : std::exchange(early_, {})) {
+    if (mark(request)) continue;
+    co_return base::fail(
+        base::ErrorKind::corrupt_data,
+        fmt::format("a peer asks for what is not due: rank {}, early in step {}", successor_, step),
+        successor_);
+  }
+  co_return base::Result<void>();
+}
+
+void TfRing::gradient_ready(std::size_t view) {
+  const auto complete = pending_.ready(view);
+  if (complete && ranks_ > 1) start(*complete);
+}
+
+void TfRing::start(std::size_t index) {
+  Pack& pack = packs_[index];
+  pack.started = true;
+  messages_open_ += pack.requests_due - pack.requests_taken;
+  if (!overlapped_ && !finishing_) overlapped_.emplace(context_.phases);
+  for (int section = 0; section < pack.sections.count; ++section) {
+    if (pack.sections.at(section).size() == 0) continue;
+    for (const Pass pass : {reduce, gather}) {
+      if (receives(pack.sections.chunk(section), pass)) ++messages_open_;
+    }
+    ++sections_running_;
+    tasks_.spawn(run_section(index, section));
+  }
+  if (taking_) return;
+  taking_ = true;
+  tasks_.spawn(take_messages());
+}
+
+base::Task<base::Result<StepOutcome>> TfRing::finish_step() {
+  const auto scope = context_.phases.enter(metrics::Phase::exchange);
+  overlapped_.reset();
+  finishing_ = true;
+  auto done = co_await tasks_.join();
+  DLOBD_CO_CHECK(done);
+  if (context_.endpoint.error()) co_return base::fail(*context_.endpoint.error());
+  if (pending_.missing() > 0) co_return base::fail(pending_.ended_early());
+  co_return StepOutcome::gradients_averaged;
+}
+
+base::Task<base::Result<void>> TfRing::settle(Settle) {
+  co_return base::Result<void>();
+}
+
+base::Task<base::Result<void>> TfRing::run_section(std::size_t pack, int section) {
+  const int chunk = packs_[pack].sections.chunk(section);
+  base::Result<void> done;
+  for (const Pass pass : {reduce, gather}) {
+    const std::size_t hop = hop_of(packs_[pack], section, pass);
+    const compute::Range range = hops_[hop].range;
+    if (receives(chunk, pass)) {
+      done = co_await receive(hop, section, pass);
+      if (!done) break;
+      if (pass == reduce) {
+        context_.kernels.add(gradients(range),
+                             scratch_.parameters().subspan(range.begin, range.size()));
+      }
+    }
+    const bool whole = pass == reduce && !sends(chunk, reduce);
+    if (whole) context_.kernels.divide(gradients(range), static_cast<float>(ranks_));
+    if (sends(chunk, pass)) {
+      done = co_await answer(hop, pass);
+      if (!done) break;
+    }
+  }
+  if (--sections_running_ == 0) overlapped_.reset();
+  if (!done) co_return give_up(done.error());
+  co_return done;
+}
+
+base::Task<base::Result<void>> TfRing::receive(std::size_t hop, int section, Pass pass) {
+  TfRequest request;
+  request.step = step_;
+  request.pack = static_cast<std::uint32_t>(hops_[hop].pack);
+  request.pass = pass;
+  request.section = static_cast<std::uint32_t>(section);
+  request.source = static_cast<std::uint32_t>(predecessor_);
+  const auto bytes = request.encode();
+  transport::Message message(predecessor_, Notification{kMessage, kRequest}, bytes,
+                             Traffic::control);
+  auto asked = co_await context_.endpoint.send(message);
+  DLOBD_CO_CHECK(asked);
+  co_await hops_[hop].answered.wait();
+  if (error_) co_return base::fail(*error_);
+  co_return base::Result<void>();
+}
+
+base::Task<base::Result<void>> TfRing::answer(std::size_t hop, Pass pass) {
+  co_await hops_[hop].requested.wait();
+  if (error_) co_return base::fail(*error_);
+  const compute::Range range = hops_[hop].range;
+  transport::Write write(successor_, pass == reduce ? kScratch : kGradients,
+                         range.begin * sizeof(float), std::as_bytes(gradients(range)),
+                         Notification{kMessage, static_cast<std::uint32_t>(hop)}, Traffic::data);
+  auto written = co_await context_.endpoint.write(write);
+  co_return written;
+}
+
+base::Task<base::Result<void>> TfRing::take_messages() {
+  base::Result<void> taken;
+  while (taken && messages_open_ > 0) {
+    auto arrival = co_await context_.endpoint.next(kMessage);
+    if (!arrival) {
+      taken = base::fail(arrival.error());
+    } else {
+      taken = arrival->index == kRequest ? accept_request(*arrival) : accept_answer(*arrival);
+    }
+  }
+  taking_ = false;
+  if (!taken) co_return give_up(taken.error());
+  co_return taken;
+}
+
+base::Result<void> TfRing::accept_request(const transport::Arrival& arrival) {
+  const auto request = TfRequest::decode(arrival.payload);
+  if (request && arrival.source == successor_) {
+    if (request->step == step_ + 1) {
+      early_.push_back(*request);
+      return {};
+    }
+    if (mark(*request)) return {};
+  }
+  return base::fail(base::ErrorKind::corrupt_data,
+                    fmt::format("a peer asks for what is not due: rank {}, {} bytes, in step {}",
+                                arrival.source, arrival.payload.size(), step_),
+                    arrival.source);
+}
+
+bool TfRing::mark(const TfRequest& request) {
+  if (request.step != step_ || request.source != static_cast<std::uint32_t>(rank_) ||
+      request.pack >= packs_.size() || request.pass > gather ||
+      request.section >= static_cast<std::uint32_t>(packs_[request.pack].sections.count)) {
+    return false;
+  }
+  Pack& pack = packs_[request.pack];
+  const int section = static_cast<int>(request.section);
+  const auto pass = static_cast<Pass>(request.pass);
+  Hop& hop = hops_[hop_of(pack, section, pass)];
+  const bool due = hop.range.size() > 0 && sends(pack.sections.chunk(section), pass);
+  if (!due || hop.requested.is_set()) return false;
+  hop.requested.set();
+  ++pack.requests_taken;
+  if (pack.started) --messages_open_;
+  return true;
+}
+
+base::Result<void> TfRing::accept_answer(const transport::Arrival& arrival) {
+  const std::size_t index = arrival.index;
+  if (index < hops_.size()) {
+    Hop& hop = hops_[index];
+    const int section = static_cast<int>((index - packs_[hop.pack].first_hop) / 2);
+    const auto pass = static_cast<Pass>(index % 2);
+    const bool due = packs_[hop.pack].started &&
+                     receives(packs_[hop.pack].sections.chunk(section), pass) &&
+                     !hop.answered.is_set();
+    if (due && arrival.source == predecessor_ &&
+        arrival.bytes == hop.range.size() * sizeof(float)) {
+      hop.answered.set();
+      --messages_open_;
+      return {};
+    }
+  }
+  return base::fail(base::ErrorKind::corrupt_data,
+                    fmt::format("a peer's message is not the one that is due: a section from rank "
+                                "{}, number {}, {} bytes, in step {}",
+                                arrival.source, index, arrival.bytes, step_),
+                    arrival.source);
+}
+
+// Nobody waits any longer.
+base::Failure TfRing::give_up(const base::Error& error) {
+  if (!error_) error_ = error;
+  messages_open_ = 0;
+  for (Hop& hop : hops_) {
+    hop.requested.set();
+    hop.answered.set();
+  }
+  return base::fail(error);
+}
+
+}  // namespace dlobd::exchange

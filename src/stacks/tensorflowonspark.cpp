@@ -1,0 +1,131 @@
+// TensorFlowOnSpark with TensorFlow 2's MultiWorkerMirroredStrategy.
+#include <fmt/format.h>
+
+#include "exchange/tf_ring.h"
+#include "stacks/stack.h"
+
+namespace dlobd::stacks {
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+Design make() {
+  Design design;
+  design.stack = "tensorflowonspark";
+  design.exchange = "tf_ring";
+  // Its examples give every worker batches of 64, or make the global batch 64 times the workers:
+  // either way a worker's stays.
+  design.batch_rule = BatchRule::per_worker;
+  design.order = batches::Order::as_stored;  // the partitions are fed as they come, every epoch
+  design.behaviour = Behaviour::faithful;
+  design.defects.push_back(defect(
+      "record_feed", "records reach the worker one by one, through a queue between processes"));
+  design.defects.push_back(
+      defect("single_pack",
+             "all gradients travel in one pack, so nothing starts before the last is ready"));
+  return design;
+}
+
+exchange::TfRingOptions options_of(const Design& design) {
+  exchange::TfRingOptions options = design.tf_ring;
+  options.single_pack = design.faithful("single_pack");
+  return options;
+}
+
+std::unique_ptr<exchange::Exchange> make_protocol(const Design& design, exchange::Context context) {
+  return std::make_unique<exchange::TfRing>(context, options_of(design));
+}
+
+// Of one pack: every chunk but one goes out in each pass; each in as many messages as it has
+// sections that are not empty. What comes in is asked for, one request each.
+StepTraffic pack_traffic(std::size_t elements, exchange::TfRingOptions options, int ranks,
+                         int rank) {
+  const exchange::TfSections sections(elements, ranks, options);
+  StepTraffic traffic;
+  for (int section = 0; section < sections.count; ++section) {
+    const std::size_t size = sections.at(section).size();
+    if (size == 0) continue;
+    const int chunk = sections.chunk(section);
+    // How far round the ring, from where the chunk begins, this rank lies.
+    const int in_reduce = exchange::wrap(rank - chunk, ranks);
+    const int in_gather = exchange::wrap(rank - chunk + 1, ranks);
+    for (const int place : {in_reduce, in_gather}) {
+      const auto moves = [size](transport::Count& data, transport::Count& control) {
+        ++data.messages;
+        data.bytes += size * sizeof(float);
+        ++control.messages;
+        control.bytes += exchange::TfRequest::kBytes;
+      };
+      if (place < ranks - 1) moves(traffic.data_sent, traffic.control_received);
+      if (place > 0) moves(traffic.data_received, traffic.control_sent);
+    }
+  }
+  return traffic;
+}
+
+StepTraffic traffic(const Design& design, const Views& views, exchange::Layout layout, int rank,
+                    bool) {
+  StepTraffic traffic;
+  if (layout.workers == 1) return traffic;
+  const exchange::TfRingOptions options = options_of(design);
+  for (const exchange::Bucket& pack : exchange::tf_packs(views, options)) {
+    traffic += pack_traffic(pack.range.size(), options, layout.workers, rank);
+  }
+  return traffic;
+}
+
+void explain(Page& page, const Design& design, const Views& views, exchange::Layout layout) {
+  const exchange::TfRingOptions options = options_of(design);
+  const auto packs = exchange::tf_packs(views, options);
+  page.heading("Who owns what");
+  page.paragraph("  ",
+                 "Every worker holds all parameters and all of the optimizer's state, and updates "
+                 "them alike.");
+  page.heading("One step, on every worker r");
+  page.paragraph(
+      "  compute    ",
+      options.single_pack
+          ? std::string("Forward and backward pass. Nothing moves meanwhile.")
+          : fmt::format("Forward and backward pass. A pack of gradients (at least {:.2f} MiB, the "
+                        "last layer first) starts round the ring as soon as it is complete.",
+                        static_cast<double>(options.pack_bytes) / kMiB));
+  page.paragraph(
+      "  reduce     ",
+      fmt::format("r asks r-1 for each chunk but its own and adds its gradients: {} hops "
+                  "until the sum is whole. Whoever has it divides it by {}.",
+                  layout.workers - 1, layout.workers));
+  page.paragraph("  gather     ",
+                 fmt::format("r asks r-1 for each finished chunk but the one that it has: {} hops.",
+                             layout.workers - 1));
+  page.paragraph("  update     ", "SGD over all parameters, on every worker.");
+  page.line("");
+  page.line(fmt::format("  {:>6}  {:<28}  {:>13}  {:>8}  {:>17}", "pack", "parameters", "bytes",
+                        "sections", "bytes of a section"));
+  for (std::size_t i = 0; i < packs.size() && i < static_cast<std::size_t>(kMostRows); ++i) {
+    const exchange::TfSections sections(packs[i].range.size(), layout.workers, options);
+    page.line(fmt::format("  {:>6}  {:<28}  {:>13}  {:>8}  {:>17}", i,
+                          names_in(views, packs[i].range),
+                          grouped(packs[i].range.size() * sizeof(float)), sections.count,
+                          grouped(sections.at(0).size() * sizeof(float))));
+  }
+  page.more_rows(packs.size());
+}
+
+}  // namespace
+
+const Stack kTensorFlowOnSpark = {
+    "tensorflowonspark",
+    make,
+    make_protocol,
+    nullptr,
+    traffic,
+    explain,
+    "In N workers and n elements of a pack: 2(N-1) messages, 8n(N-1)/N bytes out and in, twice the "
+    "messages where a chunk would exceed 4 MiB; a request of 24 bytes for each message.",
+    "As in TensorFlow 2's ring under MultiWorkerMirroredStrategy: one pack, sizes and number of "
+    "its sections, the receiver's requests, order of additions, division after the sum, the "
+    "optimizer on every worker. Left out: gRPC and its protobuf frames, Python and its pickled "
+    "records (the trips of a record between processes are made), TensorFlow's graph executor, and "
+    "Spark, which moves no parameters."};
+
+}  // namespace dlobd::stacks
