@@ -1,0 +1,384 @@
+#include "transport/fabric/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "transport/fabric/providers.h"
+
+namespace dlobd::transport::fabric {
+
+namespace {
+
+// Packets without credit that a peer may have under way: two of credits, a hello, a goodbye.
+constexpr std::uint32_t kReserve = 4;
+constexpr std::uint32_t kMostCredits = 64;
+constexpr std::size_t kMostWrites = 512;  // posted and not completed
+constexpr std::size_t kPacketSlots = 64;
+constexpr base::Duration kFlush = std::chrono::milliseconds(2);
+
+}  // namespace
+
+base::Result<std::unique_ptr<FabricEndpoint>> FabricEndpoint::make(base::Loop& loop, int rank,
+                                                                   int world_size,
+                                                                   Options options) {
+  CHECK(!loop.is_virtual(), "RDMA in virtual time: rank {}", rank);
+  if (options.token.size() > kMaxTokenBytes) {
+    return base::fail(base::ErrorKind::invalid_argument,
+                      fmt::format("the job's token is too long: {} bytes of at most {}",
+                                  options.token.size(), kMaxTokenBytes));
+  }
+  if (world_size > kMaxRanks) {
+    return base::fail(
+        base::ErrorKind::invalid_argument,
+        fmt::format("too many ranks for RDMA: {} of at most {}", world_size, kMaxRanks));
+  }
+  DLOBD_TRY(provider, choose(options.provider));
+  options.provider = provider;
+  DLOBD_TRY(adapter, Adapter::open(options));
+  auto engine =
+      std::make_unique<Engine>(loop, rank, world_size, std::move(options), std::move(adapter));
+  DLOBD_TRY_VOID(opened, engine->open());
+  return engine;
+}
+
+Engine::Engine(base::Loop& loop, int rank, int world_size, Options options,
+               std::unique_ptr<Adapter> adapter)
+    : FabricEndpoint(loop, rank, world_size),
+      options_(std::move(options)),
+      adapter_(std::move(adapter)),
+      memory_(*adapter_, options_.pin_memory),
+      changed_(loop) {}
+
+Engine::~Engine() {
+  close();
+  adapter_->close_endpoint();
+}
+
+base::Result<void> Engine::open() {
+  const fi_info& info = adapter_->info();
+  inject_bytes_ = info.tx_attr->inject_size;
+  fragment_bytes_ = std::min(options_.fragment_bytes, info.ep_attr->max_msg_size);
+  if (fragment_bytes_ == 0) fragment_bytes_ = info.ep_attr->max_msg_size;
+  marks_tail_ = opened().provider == "tcp;ofi_rxm";
+  mark_width_ = info.domain_attr->cq_data_size >= 8 ? MarkWidth::wide : MarkWidth::narrow;
+  const auto others = static_cast<std::size_t>(world_size() - 1);
+  if (others > 0) {
+    const std::size_t each = info.rx_attr->size / others;
+    const std::size_t room = each > kReserve ? each - kReserve : 0;
+    const std::size_t wanted =
+        options_.credits_per_peer == 0 ? kMostCredits : options_.credits_per_peer;
+    if (options_.credits_per_peer == 0 ? room < 2 : room < wanted) {
+      return base::fail(
+          base::ErrorKind::unavailable,
+          fmt::format("an RDMA provider has too few receive buffers: provider {}, {} for {} peers "
+                      "of {} credits",
+                      opened().provider, info.rx_attr->size, others, wanted));
+    }
+    grant_ = static_cast<std::uint32_t>(std::min(wanted, room));
+  } else {
+    grant_ = 1;
+  }
+  receives_.resize(others * (grant_ + kReserve));
+  packets_.resize(kPacketSlots);
+  writes_.resize(std::clamp<std::size_t>(info.tx_attr->size, 16, kMostWrites));
+  DLOBD_TRY_VOID(enabled,
+                 adapter_->enable(receives_.size() + packets_.size() + writes_.size() + 64));
+  DLOBD_TRY_VOID(opened, open_buffers());
+  progress_ =
+      std::make_shared<Progress>(loop(), options_.spin, options_.nap, adapter_->wait_descriptor());
+  return {};
+}
+
+base::Result<void> Engine::open_buffers() {
+  slab_.resize((receives_.size() + packets_.size()) * kPacketBytes);
+  if (adapter_->has_mr_mode(FI_MR_LOCAL)) {
+    DLOBD_TRY(registered, memory_.add(slab_));
+    slab_local_ = registered->local;
+  }
+  std::size_t used = 0;
+  const auto buffer = [this, &used] {
+    return std::span(slab_).subspan(kPacketBytes * used++, kPacketBytes);
+  };
+  for (Operation& packet : packets_) {
+    packet.type = Operation::Type::packet;
+    packet.buffer = buffer();
+    free_packets_.push_back(&packet);
+  }
+  for (Operation& write : writes_) {
+    write.type = Operation::Type::write;
+    free_writes_.push_back(&write);
+  }
+  for (Operation& receive : receives_) {
+    receive.buffer = buffer();
+    post_receive(receive);
+  }
+  return {};
+}
+
+void Engine::register_memory(RegionId id, std::span<std::byte> memory) {
+  CHECK(peers_.empty(), "region {} is registered after connect()", id);
+  auto registered = memory_.add(memory);
+  if (!registered) {
+    if (!refused_)
+      refused_ = registered.error().while_doing(fmt::format("registering region {}", id));
+    return;
+  }
+  CHECK(regions_.emplace(id, *registered).second, "region {} is registered twice", id);
+}
+
+base::Result<std::vector<std::byte>> Engine::descriptor() {
+  if (refused_) return base::fail(*refused_);
+  Description own;
+  own.provider = opened().provider;
+  DLOBD_TRY(address, adapter_->address());
+  own.address = address;
+  own.credits = grant_;
+  own.mark_width = mark_width_;
+  for (const auto& [id, registration] : regions_) {
+    RemoteRegion region;
+    region.bytes = registration->bytes.size();
+    region.address = registration->address;
+    region.key = registration->key;
+    own.regions.emplace(id, region);
+  }
+  return encode(own);
+}
+
+Header Engine::header_of(PacketType type, int rank, Notification notification, Traffic traffic,
+                         std::size_t bytes) {
+  CHECK(rank != this->rank() && rank >= 0 && rank < world_size(), "rank {} writes to rank {}",
+        this->rank(), rank);
+  CHECK(notification.kind < kMaxKinds, "kind {} of at most {}", notification.kind, kMaxKinds);
+  CHECK(!peers_.empty(), "rank {} is not connected", this->rank());
+  Header header;
+  header.type = type;
+  header.traffic = traffic;
+  header.notification = notification;
+  header.bytes = bytes;
+  header.sender_ready = loop().now();
+  return header;
+}
+
+base::Task<base::Result<void>> Engine::write(Write write) {
+  if (error()) co_return base::fail(*error());
+  Outgoing outgoing;
+  outgoing.header = header_of(PacketType::envelope, write.peer, write.notification, write.traffic,
+                              write.bytes.size());
+  Peer& to = peer(write.peer);
+  auto fitting = check_write(to.sizes, write);
+  DLOBD_CO_CHECK(fitting);
+  const RemoteRegion& region = to.there.regions.find(write.region)->second;
+  outgoing.bytes = write.bytes;
+  outgoing.remote_address = region.address + write.offset_bytes;
+  outgoing.remote_key = region.key;
+  divide(outgoing);
+  const Registration* temporary = nullptr;
+  if (const Registration* registered = memory_.find(write.bytes); registered != nullptr) {
+    outgoing.local = registered->local;
+  } else if (adapter_->has_mr_mode(FI_MR_LOCAL) && !write.bytes.empty()) {
+    auto* first = const_cast<std::byte*>(write.bytes.data());  // only read
+    auto made = memory_.add(std::span(first, write.bytes.size()));
+    DLOBD_CO_CHECK(made);
+    temporary = *made;
+    outgoing.local = temporary->local;
+    ++statistics_.temporary_registrations;
+  }
+  count_sent(write.traffic, write.bytes.size());
+  auto sent = co_await transmit(to, outgoing);
+  if (temporary != nullptr) memory_.drop(temporary);
+  co_return sent;
+}
+
+base::Task<base::Result<void>> Engine::send(Message message) {
+  if (error()) co_return base::fail(*error());
+  CHECK(message.bytes.size() <= kMaxMessageBytes, "message of {} bytes", message.bytes.size());
+  Outgoing outgoing;
+  outgoing.header = header_of(PacketType::message, message.peer, message.notification,
+                              message.traffic, message.bytes.size());
+  outgoing.bytes = message.bytes;
+  outgoing.header.parts = outgoing.steps = packets_of(message.bytes.size());
+  count_sent(message.traffic, message.bytes.size());
+  statistics_.copied_bytes += message.bytes.size();
+  auto sent = co_await transmit(peer(message.peer), outgoing);
+  co_return sent;
+}
+
+base::Task<base::Result<void>> Engine::transmit(Peer& to, Outgoing& outgoing) {
+  outgoing.header.sequence = to.next_sent++;
+  if (to.broken) {
+    outgoing.abandoned = true;
+  } else {
+    enqueue(to, outgoing);
+    // What the provider completes at once needs no turn of the loop.
+    if (!outgoing.done && !outgoing.abandoned) poll();
+    progress_->kick();
+    if (!outgoing.done && !outgoing.abandoned) co_await finish(outgoing);
+  }
+  if (outgoing.done) co_return base::Result<void>();
+  lost(to);
+  auto failure = co_await verdict();
+  co_return failure;
+}
+
+base::Task<void> Engine::finish(Outgoing& outgoing) {
+  auto keep = [&outgoing](auto handler) {
+    outgoing.resume = base::UniqueFunction<void()>(std::move(handler));
+  };
+  while (!outgoing.done && !outgoing.abandoned) {
+    co_await asio::async_initiate<const asio::use_awaitable_t<base::Executor>&, void()>(
+        keep, base::use_task);
+  }
+}
+
+base::Task<base::Result<void>> Engine::verdict() {
+  while (!error()) co_await changed_.wait();
+  co_return base::fail(*error());
+}
+
+// A message has found its link closed. If that was no break until now (the peer left in order), it
+// is.
+void Engine::lost(Peer& to) {
+  if (leaving_ || to.broken || error()) return;
+  break_link(to, base::ErrorKind::io_error, "the peer left before this message");
+}
+
+void Engine::break_link(Peer& with, base::ErrorKind kind, const std::string& why) {
+  if (with.broken || closed_ || error()) return;
+  with.broken = true;
+  abandon(with);
+  if (leaving_) {
+    changed_.wake_all();
+    return;
+  }
+  // Never inside a call of the endpoint's user, whose write may be what finds it.
+  const base::Error error(kind, fmt::format("{}: rank {}", why, with.rank), with.rank);
+  loop().post([this, here = std::weak_ptr<bool>(here_), rank = with.rank, error] {
+    if (!here.expired()) link_broke(rank, error);
+  });
+}
+
+void Engine::abandon(Peer& with) {
+  with.control.clear();
+  const auto give_up = [this](Outgoing* outgoing) {
+    if (outgoing->abandoned || outgoing->done) return;
+    outgoing->abandoned = true;
+    if (outgoing->resume) loop().post(std::move(outgoing->resume));
+  };
+  for (Outgoing* one = with.head; one != nullptr; one = one->next) give_up(one);
+  with.head = with.tail = nullptr;
+  // The provider may still read what they own: they wait for fail(), which closes the endpoint.
+  for (Operation& write : writes_) {
+    if (write.owner == nullptr || write.peer != with.rank) continue;
+    give_up(write.owner);
+    write.owner = nullptr;
+  }
+}
+
+void Engine::failed() {
+  tell_gone();
+  close();
+  changed_.wake_all();
+}
+
+void Engine::tell_gone() {
+  if (closed_ || !adapter_->endpoint()) return;
+  std::string why = error() ? error()->message : "it ended";
+  why.resize(std::min<std::size_t>(why.size(), 500));
+  const auto* first = reinterpret_cast<const std::byte*>(why.data());
+  for (Peer& to : peers_) {
+    if (!to.connected || to.broken || to.said_bye()) continue;
+    Header header;
+    header.type = PacketType::gone;
+    header.bytes = why.size();
+    post_packet(to, header, std::span(first, why.size()), true);
+  }
+  // Until they are out, or not for long: a peer that does not take them has another heartbeat.
+  const base::Time end = loop().now() + kFlush;
+  while (free_packets_.size() < packets_.size() && loop().now() < end) {
+    fi_cq_data_entry event{};
+    const ssize_t got = fi_cq_read(adapter_->queue(), &event, 1);
+    if (got == 1) {
+      Operation* operation = operation_of(event.op_context);
+      if (operation != nullptr && operation->type == Operation::Type::packet) {
+        free_packets_.push_back(operation);
+      }
+    } else if (got == -FI_EAVAIL) {
+      fi_cq_err_entry wrong{};
+      fi_cq_readerr(adapter_->queue(), &wrong, 0);
+      Operation* operation = operation_of(wrong.op_context);
+      if (operation != nullptr && operation->type == Operation::Type::packet) {
+        free_packets_.push_back(operation);
+      }
+    } else if (got != -FI_EAGAIN) {
+      break;
+    }
+  }
+}
+
+void Engine::close() {
+  if (closed_) return;
+  closed_ = true;
+  if (progress_) progress_->stop();
+  // shm touches nothing unless it is polled; and endpoints of one process use each other's memory,
+  // so that one must not go while another is polled.
+  if (opened().provider != "shm") adapter_->close_endpoint();
+  for (Peer& each : peers_) abandon(each);
+  blocked_.clear();
+}
+
+// Links on which nothing moves although something should.
+void Engine::watch() {
+  const base::Time now = loop().now();
+  if (now < next_watch_) return;
+  next_watch_ = now + options_.peer_timeout / 8;
+  for (Peer& each : peers_) {
+    if (each.broken || each.idle() || now - each.progress < options_.peer_timeout) continue;
+    break_link(each, base::ErrorKind::deadline_exceeded,
+               fmt::format("posted bytes made no progress for {} ms",
+                           options_.peer_timeout / std::chrono::milliseconds(1)));
+    if (closed_) return;
+  }
+}
+
+std::string Engine::without_bye() const {
+  std::string ranks;
+  for (const Peer& each : peers_) {
+    if (!each.connected || each.broken || (each.said_bye() && each.idle())) continue;
+    ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", each.rank);
+  }
+  return ranks;
+}
+
+base::Task<base::Result<void>> Engine::shutdown() {
+  if (error()) co_return base::fail(*error());
+  leaving_ = true;
+  for (Peer& each : peers_) {
+    if (each.connected && !each.broken) control(each, PacketType::bye, {});
+  }
+  const base::Time deadline = loop().now() + options_.peer_timeout;
+  const base::TimerId timer = loop().call_at(deadline, [this] { changed_.wake_all(); });
+  while (!error() && !without_bye().empty() && loop().now() < deadline) co_await changed_.wait();
+  loop().cancel(timer);
+  if (error()) co_return base::fail(*error());
+  const std::string late = without_bye();
+  progress_->stop();
+  if (!late.empty()) {
+    const auto waited = options_.peer_timeout / std::chrono::milliseconds(1);
+    co_return base::fail(base::ErrorKind::deadline_exceeded,
+                         fmt::format("peers did not say goodbye in {} ms: ranks {}", waited, late));
+  }
+  co_return base::Result<void>();
+}
+
+Statistics Engine::statistics() const {
+  Statistics all = statistics_;
+  all.polling_cpu = progress_->polling_cpu();
+  all.polls = progress_->polls();
+  all.sleeps = progress_->sleeps();
+  all.registrations = memory_.made() - statistics_.temporary_registrations;
+  return all;
+}
+
+}  // namespace dlobd::transport::fabric

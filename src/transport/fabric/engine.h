@@ -1,0 +1,148 @@
+// The endpoint over libfabric: see transport/fabric/endpoint.h for what travels.
+//
+//   engine.cpp          life: opening, writes and sends, failure, shutdown
+//   engine_connect.cpp  hellos
+//   engine_post.cpp     what goes out: packets, one-sided operations, credits
+//   engine_receive.cpp  what the completion queue says: packets, marks, completions, errors
+//
+// Messages to a peer are posted in the order of the calls, one operation a credit; where the
+// provider is busy the peer is tried again at each poll. Incoming parts are joined by sequence, so
+// nothing is asked of the provider's order.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/waiters.h"
+#include "transport/fabric/adapter.h"
+#include "transport/fabric/endpoint.h"
+#include "transport/fabric/memory.h"
+#include "transport/fabric/peer.h"
+#include "transport/fabric/progress.h"
+#include "transport/regions.h"
+
+namespace dlobd::transport::fabric {
+
+class Engine final : public FabricEndpoint {
+ public:
+  Engine(base::Loop& loop, int rank, int world_size, Options options,
+         std::unique_ptr<Adapter> adapter);
+  ~Engine() override;
+  base::Result<void> open();
+
+  void register_memory(RegionId id, std::span<std::byte> memory) override;
+  base::Result<std::vector<std::byte>> descriptor() override;
+  base::Task<base::Result<void>> connect(
+      const std::vector<std::vector<std::byte>>& descriptors) override;
+  base::Task<base::Result<void>> write(Write write) override;
+  base::Task<base::Result<void>> send(Message message) override;
+  base::Task<base::Result<void>> shutdown() override;
+
+  [[nodiscard]] const Opened& opened() const override { return adapter_->opened(); }
+  [[nodiscard]] Statistics statistics() const override;
+
+ protected:
+  void failed() override;
+
+ private:
+  enum class Posted { yes, again, broken };
+
+  Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+
+  // Life.
+  base::Result<void> open_buffers();
+  Header header_of(PacketType type, int rank, Notification notification, Traffic traffic,
+                   std::size_t bytes);
+  base::Task<base::Result<void>> transmit(Peer& to, Outgoing& outgoing);
+  base::Task<void> finish(Outgoing& outgoing);
+  base::Task<base::Result<void>> verdict();
+  void lost(Peer& to);
+  void break_link(Peer& with, base::ErrorKind kind, const std::string& why);
+  void abandon(Peer& with);
+  void tell_gone();
+  void close();
+  [[nodiscard]] std::string without_bye() const;
+  void watch();
+
+  // Connecting.
+  base::Result<void> meet(const std::vector<std::vector<std::byte>>& descriptors);
+  void say_hello(Peer& to, PacketType type, Answer answer);
+  void on_hello(const Header& header, std::span<const std::byte> payload);
+  [[nodiscard]] std::string missing() const;
+
+  // Out.
+  void enqueue(Peer& to, Outgoing& outgoing);
+  void control(Peer& to, PacketType type, std::vector<std::byte> payload);
+  void pump(Peer& to);
+  void block(Peer& to);
+  std::size_t retry_blocked();
+  struct Fragment {
+    std::span<const std::byte> bytes;
+    std::size_t offset_bytes;
+    bool marked;
+  };
+  [[nodiscard]] Fragment fragment_of(const Outgoing& outgoing, std::uint32_t number) const;
+  // Into steps, and marks to expect.
+  void divide(Outgoing& outgoing) const;
+  [[nodiscard]] bool needs_credit(const Outgoing& outgoing) const;
+  Posted post_step(Peer& to, Outgoing& outgoing);
+  Posted post_fragment(Peer& to, Outgoing& outgoing, std::uint32_t number);
+  // completion: also where the provider would take it without one.
+  Posted post_packet(Peer& to, Header header, std::span<const std::byte> payload, bool completion);
+  Posted posted(Peer& to, ssize_t code);
+  void complete(Outgoing& outgoing);
+  void owe(Peer& to);
+
+  // In.
+  std::size_t poll();
+  void on_event(const fi_cq_data_entry& event);
+  void on_error();
+  void on_receive(Operation& receive, std::size_t bytes);
+  void on_packet(Peer& from, const Header& header, std::span<const std::byte> payload);
+  void on_mark(const Mark& mark);
+  void on_written(Operation& write);
+  Partial* partial_of(Peer& from, std::uint32_t sequence, std::uint32_t distance);
+  void settle(Peer& from);
+  void deliver(Peer& from, Partial& partial);
+  void post_receive(Operation& receive);
+  Operation* operation_of(void* context);
+
+  Options options_;
+  std::unique_ptr<Adapter> adapter_;
+  Memory memory_;
+  std::shared_ptr<Progress> progress_;
+  base::Waiters changed_;               // hellos, goodbyes, failure
+  std::optional<base::Error> refused_;  // a registration, until descriptor() tells
+  std::map<RegionId, const Registration*> regions_;
+  MarkWidth mark_width_ = MarkWidth::narrow;
+  std::size_t inject_bytes_ = 0;
+  std::size_t fragment_bytes_ = 0;
+  // One mark a write, on its last few bytes, and no one-sided operation without completion. For
+  // tcp;ofi_rxm, which keeps the order of all that goes to a peer, and which crashes (rxm of
+  // libfabric 1.17) when a link ends within others.
+  bool marks_tail_ = false;
+
+  std::vector<std::byte> slab_;  // of all buffers
+  std::vector<Operation> receives_;
+  std::vector<Operation> packets_;
+  std::vector<Operation> writes_;
+  std::vector<Operation*> free_packets_;
+  std::vector<Operation*> free_writes_;
+  std::vector<Operation*> unposted_;  // receives that the provider did not take yet
+  void* slab_local_ = nullptr;
+  std::array<std::byte, kPacketBytes> scratch_{};  // of packets that the provider copies
+
+  std::uint32_t grant_ = 0;  // credits for each peer
+  std::vector<Peer> peers_;  // by rank, from connect() on
+  std::vector<int> blocked_;
+  base::Time next_watch_{0};
+  std::string hello_refused_;  // the last of a stranger or an answer, for errors
+  bool leaving_ = false;
+  bool polling_ = false;
+  bool closed_ = false;
+  Statistics statistics_;
+  std::shared_ptr<bool> here_ = std::make_shared<bool>(true);  // for what is posted to the loop
+};
+
+}  // namespace dlobd::transport::fabric
