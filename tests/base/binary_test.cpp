@@ -44,7 +44,8 @@ TEST(Binary, TheLeastSignificantByteComesFirst) {
 TEST(Binary, WhatIsCutIsNotGoodAndGivesZerosFromThereOn) {
   const auto whole = example();
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    BinaryReader reader(std::span(whole).first(size));
+    const auto cut = std::span(whole).first(size);
+    BinaryReader reader(cut);
     (void)reader.integer<std::uint8_t>();
     (void)reader.integer<std::int32_t>();
     (void)reader.integer<std::uint64_t>();
