@@ -1,5 +1,7 @@
 #include "exchange/slices.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace dlobd::exchange {
@@ -9,6 +11,16 @@ compute::Range slice(std::size_t elements, int parts, int part) {
   const auto n = static_cast<std::size_t>(parts);
   const auto r = static_cast<std::size_t>(part);
   return {r * elements / n, (r + 1) * elements / n};
+}
+
+compute::Range front_loaded_slice(std::size_t elements, int parts, int part) {
+  CHECK(0 <= part && part < parts, "part {} of {}", part, parts);
+  const auto n = static_cast<std::size_t>(parts);
+  const auto r = static_cast<std::size_t>(part);
+  const std::size_t base = elements / n;
+  const std::size_t longer = elements % n;
+  const std::size_t begin = r * base + std::min(r, longer);
+  return {begin, begin + base + (r < longer ? 1 : 0)};
 }
 
 std::vector<Bucket> buckets(const std::vector<compute::ParameterView>& views,

@@ -3,6 +3,9 @@
 //   slice(P, N, r)   rank r's of N contiguous parts of P elements:
 //                    [floor(r P / N), floor((r+1) P / N)). Parts differ by at most one element;
 //                    with P < N some are empty.
+//   front_loaded_slice(P, N, r)
+//                    likewise, but the longer parts come first: the first P mod N have one element
+//                    more than the others' floor(P / N).
 //   buckets(views)   contiguous ranges of whole parameters in backward order, the last layer first,
 //                    each closed as soon as it holds at least `bucket_bytes`.
 #pragma once
@@ -16,6 +19,9 @@ namespace dlobd::exchange {
 
 // CaffeOnSpark's slices, and the chunks of a ring.
 compute::Range slice(std::size_t elements, int parts, int part);
+
+// BigDL's slices.
+compute::Range front_loaded_slice(std::size_t elements, int parts, int part);
 
 struct Bucket {
   compute::Range range;

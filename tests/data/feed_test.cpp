@@ -194,16 +194,47 @@ TEST(MemorySource, as_stored_is_as_stored_each_epoch) {
 }
 
 TEST(MemorySource, an_epoch_resumed_goes_on_as_the_one_interrupted) {
-  for (const std::uint64_t steps : {4ULL, 7ULL}) {  // 7 wrap around
-    const FeedOptions options{8, steps, Order::shuffled, 5, 2};
-    MemorySource straight(numbered_samples({0, 37}), options);
-    const auto whole = records_of(straight, 6);
-    for (std::uint64_t first = 0; first <= steps + 1; ++first) {
-      MemorySource resumed(numbered_samples({0, 37}), options);
-      const auto rest = records_of(resumed, 6, first);
-      const auto skipped = static_cast<std::ptrdiff_t>(std::min(first, steps) * 8);
-      EXPECT_EQ(rest, std::vector<std::uint64_t>(whole.begin() + skipped, whole.end()));
+  for (const Order order : {Order::shuffled, Order::random_offset}) {
+    for (const std::uint64_t steps : {4ULL, 7ULL}) {  // 7 wrap around
+      const FeedOptions options{8, steps, order, 5, 2};
+      MemorySource straight(numbered_samples({0, 37}), options);
+      const auto whole = records_of(straight, 6);
+      for (std::uint64_t first = 0; first <= steps + 1; ++first) {
+        MemorySource resumed(numbered_samples({0, 37}), options);
+        const auto rest = records_of(resumed, 6, first);
+        const auto skipped = static_cast<std::ptrdiff_t>(std::min(first, steps) * 8);
+        EXPECT_EQ(rest, std::vector<std::uint64_t>(whole.begin() + skipped, whole.end()));
+      }
     }
+  }
+}
+
+// Each batch is a run of the epoch's permutation, which wraps around, and begins anywhere in it.
+TEST(MemorySource, random_offsets_begin_each_batch_anywhere_in_the_permuted_shard) {
+  constexpr std::uint64_t kRecords = 37;
+  constexpr std::uint64_t kSteps = 400;
+  MemorySource strict(numbered_samples({0, kRecords}), {1, kRecords, Order::shuffled, 5, 2});
+  MemorySource source(numbered_samples({0, kRecords}), {5, kSteps, Order::random_offset, 5, 2});
+  std::vector<std::uint64_t> starts_before;
+  for (const std::uint64_t epoch : {0ULL, 1ULL}) {
+    const auto order = records_of(strict, epoch);
+    std::map<std::uint64_t, std::uint64_t> position;
+    for (std::uint64_t i = 0; i < kRecords; ++i) position[order[i]] = i;
+    std::vector<std::uint64_t> starts;
+    for (const Batch& batch : batches_of(source, epoch)) {
+      starts.push_back(position.at(record_of(batch, 0)));
+      for (std::size_t i = 0; i < 5; ++i) {
+        ASSERT_EQ(record_of(batch, i), order[(starts.back() + i) % kRecords]);
+      }
+    }
+    ASSERT_EQ(starts.size(), kSteps);
+    // About 11 batches begin at each of the 37 places.
+    std::map<std::uint64_t, int> times;
+    for (const std::uint64_t start : starts) ++times[start];
+    EXPECT_EQ(times.size(), kRecords);
+    for (const auto& [start, count] : times) EXPECT_LT(count, 30) << start;
+    EXPECT_NE(starts, starts_before);
+    starts_before = starts;
   }
 }
 

@@ -30,6 +30,55 @@ inline stacks::Design allreduce_design(Algorithm algorithm, std::size_t bucket_b
   return design;
 }
 
+// `small`: sections of a few elements, so that a small model has many, and two of each chunk.
+inline stacks::Design tf_ring_design(bool single_pack, bool small) {
+  stacks::Design design =
+      design_of("tensorflowonspark", "", {{"single_pack", single_pack ? "faithful" : "fixed"}});
+  design.tf_ring.pack_bytes = 96;
+  if (small) {
+    design.tf_ring.most_chunk_bytes = 16;
+    design.tf_ring.alignment = 1;
+  }
+  return design;
+}
+
+inline stacks::Design bigdl_design(bool truncate, bool look_up, bool no_momentum) {
+  const auto word = [](bool faithful) { return faithful ? "faithful" : "fixed"; };
+  return design_of("bigdl", "",
+                   {{"truncate_each_add", word(truncate)},
+                    {"lookup_per_block", word(look_up)},
+                    {"momentum_not_saved", word(no_momentum)}});
+}
+
+inline stacks::Design tf_ps_design(int servers, TfPsOptions options, bool arrival_order = true) {
+  stacks::Design design = design_of("tensorflowonspark_ps", "",
+                                    {{"arrival_order", arrival_order ? "faithful" : "fixed"}});
+  design.servers = servers;
+  design.tf_ps = options;
+  design.tf_ps.keep_log = true;
+  return design;
+}
+
+inline TfPsOptions asynchronous(std::optional<std::uint64_t> max_staleness = std::nullopt) {
+  TfPsOptions options;
+  options.max_staleness = max_staleness;
+  return options;
+}
+
+inline TfPsOptions synchronous(int backup_workers = 0) {
+  TfPsOptions options;
+  options.updates = TfPsOptions::Updates::synchronous;
+  options.backup_workers = backup_workers;
+  return options;
+}
+
+// Does the design alone, whatever the order in which messages come, decide each bit?
+inline bool order_is_fixed(const stacks::Design& design) {
+  if (design.stack != "tensorflowonspark_ps") return true;
+  return design.tf_ps.synchronous() && design.tf_ps.backup_workers == 0 &&
+         !design.faithful("arrival_order");
+}
+
 inline std::vector<NamedDesign> all_designs() {
   std::vector<NamedDesign> all;
   all.push_back({"cos_faithful", cos_design(true, true, true)});
@@ -42,6 +91,19 @@ inline std::vector<NamedDesign> all_designs() {
   all.push_back({"ring_many_buckets", allreduce_design(Algorithm::ring, 64)});
   all.push_back({"doubling_one_bucket", allreduce_design(Algorithm::recursive_doubling, 1 << 20)});
   all.push_back({"doubling_many_buckets", allreduce_design(Algorithm::recursive_doubling, 64)});
+  all.push_back({"tf_ring_faithful", tf_ring_design(true, false)});
+  all.push_back({"tf_ring_small_sections", tf_ring_design(true, true)});
+  all.push_back({"tf_ring_small_packs", tf_ring_design(false, true)});
+  all.push_back({"bigdl_faithful", bigdl_design(true, true, true)});
+  all.push_back({"bigdl_fixed", bigdl_design(false, false, false)});
+  all.push_back({"bigdl_asks_once", bigdl_design(true, false, true)});
+  all.push_back({"tf_ps_asynchronous", tf_ps_design(1, asynchronous())});
+  all.push_back({"tf_ps_asynchronous_3_servers", tf_ps_design(3, asynchronous())});
+  all.push_back({"tf_ps_bounded", tf_ps_design(2, asynchronous(1))});
+  all.push_back({"tf_ps_synchronous", tf_ps_design(2, synchronous())});
+  all.push_back({"tf_ps_synchronous_fixed", tf_ps_design(3, synchronous(), false)});
+  all.push_back({"tf_ps_backup", tf_ps_design(2, synchronous(1))});
+  all.push_back({"tf_ps_backup_fixed", tf_ps_design(2, synchronous(2), false)});
   return all;
 }
 
@@ -49,7 +111,10 @@ inline GroupOptions group_options(const stacks::Design& design, int world_size,
                                   std::size_t elements, std::uint64_t seed) {
   GroupOptions options;
   options.design = design;
-  options.world_size = world_size;
+  // Somebody must be waited for.
+  int& backup_workers = options.design.tf_ps.backup_workers;
+  backup_workers = std::min(backup_workers, world_size - 1);
+  options.workers = world_size;
   options.parameters = uneven_parameters(elements);
   options.seed = seed;
   options.compute = std::chrono::microseconds(40);

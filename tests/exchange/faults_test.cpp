@@ -25,7 +25,7 @@ class Detector {
  public:
   Detector(base::Loop& loop, Network& network, Group& group, std::uint64_t seed)
       : loop_(loop), faults_(network.faults()), group_(group), random_(seed) {
-    for (int rank = 0; rank < group.options().world_size; ++rank) {
+    for (int rank = 0; rank < group.options().layout().world_size(); ++rank) {
       group.rank(rank).endpoint().on_link_broken(
           [this, rank](int peer, const base::Error&) { suspect(rank, peer); });
     }
@@ -49,7 +49,7 @@ class Detector {
   void decide(int culprit) {
     if (culprit_) return;
     culprit_ = culprit;
-    for (int rank = 0; rank < group_.options().world_size; ++rank) {
+    for (int rank = 0; rank < group_.options().layout().world_size(); ++rank) {
       if (rank == culprit) continue;
       const base::Duration travel(static_cast<std::int64_t>(random_.below(100'000)));
       loop_.call_after(travel, [this, rank, culprit] {
@@ -82,6 +82,14 @@ Fault some_fault(base::Random& random, int rank, int world_size) {
 std::vector<NamedDesign> designs() {
   return {{"caffeonspark_faithful", design_of("caffeonspark")},
           {"caffeonspark_fixed", design_of("caffeonspark", "fixed")},
+          {"tf_ring_faithful", tf_ring_design(true, true)},
+          {"tf_ring_packs", tf_ring_design(false, true)},
+          {"bigdl_faithful", design_of("bigdl")},
+          {"bigdl_fixed", design_of("bigdl", "fixed")},
+          {"tf_ps_asynchronous", tf_ps_design(2, asynchronous())},
+          {"tf_ps_bounded", tf_ps_design(1, asynchronous(0))},
+          {"tf_ps_synchronous", tf_ps_design(2, synchronous())},
+          {"tf_ps_backup", tf_ps_design(2, synchronous(1))},
           {"allreduce_ring", allreduce_design(Algorithm::ring, 64)},
           {"allreduce_doubling", allreduce_design(Algorithm::recursive_doubling, 64)}};
 }
@@ -95,38 +103,42 @@ class Loss : public ::testing::TestWithParam<std::size_t> {
     base::Random random = base::Random::of({seed, GetParam()});
     GroupOptions options;
     options.design = named.design;
-    options.world_size = 2 + static_cast<int>(random.below(4));
+    options.workers = 2 + static_cast<int>(random.below(4));
     options.parameters = uneven_parameters(1 + random.below(60));
     options.seed = seed;
     options.compute = std::chrono::microseconds(20);
     options.settle_after = {{1, Settle::parameters_and_optimizer}};
 
     base::VirtualLoop loop;
-    Network network(loop, jittery_link(), options.world_size, seed);
-    Group group(loop, options, endpoints_of(network, options.world_size));
+    Network network(loop, jittery_link(), options.layout().world_size(), seed);
+    Group group(loop, options, endpoints_of(network, options.layout().world_size()));
     Detector detector(loop, network, group, seed);
-    const int victim = static_cast<int>(random.below(static_cast<unsigned>(options.world_size)));
-    const Fault fault = some_fault(random, victim, options.world_size);
+    const int victim =
+        static_cast<int>(random.below(static_cast<unsigned>(options.layout().world_size())));
+    const Fault fault = some_fault(random, victim, options.layout().world_size());
     if (in_message) {
       const auto each =
-          stacks::step_traffic(options.design, group.views(), options.world_size, victim);
-      network.at_message(victim, 1 + random.below(each.messages_sent * (options.steps - 1)), fault);
+          stacks::step_traffic(options.design, group.views(), options.layout(), victim);
+      const std::uint64_t sent = each.data_sent.messages + each.control_sent.messages;
+      network.at_message(victim, 1 + random.below(sent * (options.steps - 1)), fault);
     } else {
       network.strike_at(base::Time(static_cast<std::int64_t>(random.below(1'000'000))), fault);
     }
     group.run();
 
-    SCOPED_TRACE(::testing::Message() << named.name << ", seed " << seed
-                                      << ", N = " << options.world_size << ", victim " << victim);
+    SCOPED_TRACE(::testing::Message() << named.name << ", seed " << seed << ", N = "
+                                      << options.layout().world_size() << ", victim " << victim);
     if (in_message) {
       ASSERT_TRUE(detector.culprit().has_value());
     }
-    for (int rank = 0; rank < options.world_size; ++rank) {
+    for (int rank = 0; rank < options.layout().world_size(); ++rank) {
       if (rank == detector.culprit() || !network.faults().alive(rank)) continue;
       const auto& ended = group.rank(rank).ended;
       ASSERT_TRUE(ended.has_value()) << "rank " << rank << " hangs";
       if (!in_message && ended->has_value()) {
-        EXPECT_EQ(group.rank(rank).steps_done, options.steps);
+        if (options.layout().is_worker(rank)) {
+          EXPECT_EQ(group.rank(rank).steps_done, options.steps);
+        }
         continue;
       }
       ASSERT_FALSE(ended->has_value()) << "rank " << rank << " finished without the victim";
@@ -167,7 +179,8 @@ TEST(AllReduce, FinishedWithoutItsGradientsSaysHowManyAreMissing) {
   compute::ParameterArena arena(uneven_parameters(20));
   Sgd optimizer(OptimizerSettings(), arena, compute::cpu_kernels());
   metrics::Phases phases(loop);
-  AllReduce exchange(Context{*endpoints[0], arena, optimizer, compute::cpu_kernels(), phases});
+  AllReduce exchange(
+      Context{*endpoints[0], arena, optimizer, compute::cpu_kernels(), phases, Layout{2, 0}});
   std::optional<base::Result<StepOutcome>> outcome;
   const auto half_a_step = [&]() -> base::Task<void> {
     auto begun = co_await exchange.begin_step(0);

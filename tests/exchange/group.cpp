@@ -6,6 +6,8 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "exchange/oracle_tf_ring.h"
+#include "exchange/replicated.h"
 
 namespace dlobd::exchange::testing {
 
@@ -72,8 +74,12 @@ Member::Member(const GroupOptions& options, std::unique_ptr<transport::Endpoint>
       std::copy(momentum.begin(), momentum.end(), optimizer_.momentum().begin());
     }
   }
-  exchange_ = stacks::make_exchange(options.design,
-                                    Context{*endpoint_, arena_, optimizer_, kernels_, phases_});
+  const Context context{*endpoint_, arena_, optimizer_, kernels_, phases_, options.layout()};
+  if (options.layout().is_worker(endpoint_->rank())) {
+    exchange_ = stacks::make_exchange(options.design, context);
+  } else {
+    service_ = stacks::make_service(options.design, context);
+  }
 }
 
 Held Member::held() {
@@ -87,6 +93,18 @@ Held Member::held() {
 base::Task<base::Result<void>> Member::run(const std::vector<std::vector<std::byte>>& descriptors) {
   auto connected = co_await endpoint_->connect(descriptors);
   DLOBD_CO_CHECK(connected);
+  base::Result<void> done;
+  if (exchange_) {
+    done = co_await work();
+  } else {
+    done = co_await service_->serve(options_.first_step);
+  }
+  DLOBD_CO_CHECK(done);
+  auto shut = co_await endpoint_->shutdown();
+  co_return shut;
+}
+
+base::Task<base::Result<void>> Member::work() {
   for (std::uint64_t i = options_.first_step; i < options_.steps; ++i) {
     auto done = co_await step(i);
     DLOBD_CO_CHECK(done);
@@ -97,8 +115,8 @@ base::Task<base::Result<void>> Member::run(const std::vector<std::vector<std::by
     DLOBD_CO_CHECK(settled_now);
     settled.emplace(i, held());
   }
-  auto shut = co_await endpoint_->shutdown();
-  co_return shut;
+  auto left = co_await exchange_->leave();
+  co_return left;
 }
 
 base::Task<base::Result<void>> Member::step(std::uint64_t step) {
@@ -113,6 +131,7 @@ base::Task<base::Result<void>> Member::step(std::uint64_t step) {
   if (*outcome == StepOutcome::gradients_averaged) {
     optimizer_.update(step, compute::Range{0, arena_.size()});
   }
+  staleness.push_back(exchange_->staleness());
   phases.push_back(phases_.end_step());
   co_return base::Result<void>();
 }
@@ -124,7 +143,9 @@ base::Task<void> Member::compute(std::uint64_t step) {
   for (std::size_t view = arena_.views().size(); view-- > 0;) {
     if (options_.compute > base::Duration::zero()) {
       const auto most = static_cast<std::uint64_t>(options_.compute.count());
-      const base::Duration delay(static_cast<std::int64_t>(delays.below(most)));
+      const auto slow = options_.slow_ranks.find(endpoint_->rank());
+      const std::uint64_t times = slow == options_.slow_ranks.end() ? 1 : slow->second;
+      const base::Duration delay(static_cast<std::int64_t>(times * delays.below(most)));
       co_await endpoint_->loop().sleep_for(delay);
     } else {
       co_await endpoint_->loop().yield();
@@ -161,13 +182,11 @@ base::Task<void> Group::run_one(Member& member) {
   if (--running_ == 0 && !loop_.is_virtual()) loop_.stop();
 }
 
-namespace {
-
 std::vector<Values> all_gradients(const GroupOptions& options,
                                   const std::vector<compute::ParameterView>& views,
                                   std::size_t elements, std::uint64_t step) {
   std::vector<Values> gradients;
-  for (int rank = 0; rank < options.world_size; ++rank) {
+  for (int rank = 0; rank < options.workers; ++rank) {
     gradients.emplace_back(elements);
     for (const compute::ParameterView& view : views) {
       fill_gradients(std::span<float>(gradients.back()).subspan(view.offset, view.size),
@@ -177,14 +196,16 @@ std::vector<Values> all_gradients(const GroupOptions& options,
   return gradients;
 }
 
+namespace {
+
 void expect_cos_oracle(Group& group) {
   const GroupOptions& options = group.options();
   const std::size_t elements = group.rank(0).arena().size();
-  CosOracle oracle(group.views(), initial_parameters(elements, options.seed), options.world_size,
+  CosOracle oracle(group.views(), initial_parameters(elements, options.seed), options.workers,
                    defects_of(options.design), options.optimizer);
   for (std::uint64_t step = 0; step < options.steps; ++step) {
     const Values weights = oracle.next_weights();
-    for (int rank = 0; rank < options.world_size; ++rank) {
+    for (int rank = 0; rank < options.workers; ++rank) {
       ASSERT_EQ(group.rank(rank).computed_with.at(step), weights)
           << "rank " << rank << " step " << step;
     }
@@ -192,13 +213,13 @@ void expect_cos_oracle(Group& group) {
     const auto settle = options.settle_after.find(step);
     if (settle == options.settle_after.end()) continue;
     oracle.settle(settle->second);
-    for (int rank = 0; rank < options.world_size; ++rank) {
+    for (int rank = 0; rank < options.workers; ++rank) {
       const Held& held = group.rank(rank).settled.at(step);
       ASSERT_EQ(held.parameters, oracle.parameters(rank)) << "rank " << rank << " step " << step;
       ASSERT_EQ(held.momentum, oracle.momentum(rank)) << "rank " << rank << " step " << step;
     }
   }
-  for (int rank = 0; rank < options.world_size; ++rank) {
+  for (int rank = 0; rank < options.workers; ++rank) {
     ASSERT_EQ(group.rank(rank).held().parameters, oracle.parameters(rank)) << "rank " << rank;
     ASSERT_EQ(group.rank(rank).held().momentum, oracle.momentum(rank)) << "rank " << rank;
   }
@@ -206,33 +227,37 @@ void expect_cos_oracle(Group& group) {
 
 void expect_allreduce_oracle(Group& group) {
   const GroupOptions& options = group.options();
-  const std::size_t elements = group.rank(0).arena().size();
-  AllReduceOracle oracle(group.views(), initial_parameters(elements, options.seed),
-                         options.world_size, options.design.all_reduce, options.optimizer);
-  for (std::uint64_t step = 0; step < options.steps; ++step) {
-    for (int rank = 0; rank < options.world_size; ++rank) {
-      ASSERT_EQ(group.rank(rank).computed_with.at(step), oracle.parameters())
-          << "rank " << rank << " step " << step;
-    }
-    oracle.step(step, all_gradients(options, group.views(), elements, step));
-  }
-  for (int rank = 0; rank < options.world_size; ++rank) {
-    ASSERT_EQ(group.rank(rank).held().parameters, oracle.parameters()) << "rank " << rank;
-    ASSERT_EQ(group.rank(rank).held().momentum, oracle.momentum()) << "rank " << rank;
-  }
+  const Values start = initial_parameters(group.rank(0).arena().size(), options.seed);
+  expect_replicated(group, AllReduceOracle(group.views(), start, options.workers,
+                                           options.design.all_reduce, options.optimizer));
+}
+
+void expect_tf_ring_oracle(Group& group) {
+  const GroupOptions& options = group.options();
+  TfRingOptions ring = options.design.tf_ring;
+  ring.single_pack = options.design.faithful("single_pack");
+  const Values start = initial_parameters(group.rank(0).arena().size(), options.seed);
+  expect_replicated(
+      group, TfRingOracle(group.views(), start, options.workers, ring, options.optimizer));
 }
 
 }  // namespace
 
 void expect_oracle(Group& group) {
-  for (int rank = 0; rank < group.options().world_size; ++rank) {
+  for (int rank = 0; rank < group.options().layout().world_size(); ++rank) {
     const auto& ended = group.rank(rank).ended;
     ASSERT_TRUE(ended.has_value()) << "rank " << rank << " hangs";
     ASSERT_TRUE(ended->has_value()) << "rank " << rank << ": " << ended->error().message;
     ASSERT_FALSE(group.rank(rank).disturbed.has_value()) << "rank " << rank;
   }
-  if (group.options().design.stack == stacks::Stack::caffeonspark) {
+  if (group.options().design.stack == "caffeonspark") {
     expect_cos_oracle(group);
+  } else if (group.options().design.stack == "tensorflowonspark") {
+    expect_tf_ring_oracle(group);
+  } else if (group.options().design.stack == "bigdl") {
+    expect_bigdl_oracle(group);
+  } else if (group.options().design.stack == "tensorflowonspark_ps") {
+    expect_tf_ps_oracle(group);
   } else {
     expect_allreduce_oracle(group);
   }
@@ -240,16 +265,17 @@ void expect_oracle(Group& group) {
 
 void expect_closed_form(Group& group) {
   const GroupOptions& options = group.options();
-  for (int rank = 0; rank < options.world_size; ++rank) {
-    const stacks::StepTraffic due =
-        stacks::step_traffic(options.design, group.views(), options.world_size, rank);
+  for (int rank = 0; rank < options.layout().world_size(); ++rank) {
+    stacks::StepTraffic due;
+    for (std::uint64_t step = 0; step < options.steps; ++step) {
+      due += stacks::step_traffic(options.design, group.views(), options.layout(), rank, step == 0);
+    }
     const transport::Counters& counted = group.rank(rank).endpoint().counters();
-    const auto& sent = counted.sent_of(transport::Traffic::data);
-    const auto& received = counted.received_of(transport::Traffic::data);
-    ASSERT_EQ(sent.messages, due.messages_sent * options.steps) << "rank " << rank;
-    ASSERT_EQ(sent.bytes, due.bytes_sent * options.steps) << "rank " << rank;
-    ASSERT_EQ(received.messages, due.messages_received * options.steps) << "rank " << rank;
-    ASSERT_EQ(received.bytes, due.bytes_received * options.steps) << "rank " << rank;
+    using transport::Traffic;
+    ASSERT_EQ(counted.sent_of(Traffic::data), due.data_sent) << "rank " << rank;
+    ASSERT_EQ(counted.received_of(Traffic::data), due.data_received) << "rank " << rank;
+    ASSERT_EQ(counted.sent_of(Traffic::control), due.control_sent) << "rank " << rank;
+    ASSERT_EQ(counted.received_of(Traffic::control), due.control_received) << "rank " << rank;
   }
 }
 
@@ -265,7 +291,10 @@ stacks::Design design_of(const std::string& stack, const std::string& behaviour,
                          const std::map<std::string, std::string>& defects) {
   std::optional<std::string> given;
   if (!behaviour.empty()) given = behaviour;
-  auto design = stacks::make_design(stack, given, defects);
+  stacks::Choices choices;
+  choices.behaviour = given;
+  choices.defects = defects;
+  auto design = stacks::make_design(stack, choices);
   CHECK(design.has_value(), "{}", design.error().message);
   return *design;
 }

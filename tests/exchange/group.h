@@ -27,7 +27,7 @@ struct Held {
 
 struct GroupOptions {
   stacks::Design design;
-  int world_size = 1;
+  int workers = 1;  // beside them, the servers of the design
   std::vector<compute::ParameterSpec> parameters;
   std::uint64_t steps = 3;  // counted from 0
   // To resume: what every rank starts with, and from which step on.
@@ -36,10 +36,13 @@ struct GroupOptions {
   std::uint64_t seed = 1;
   // Before each gradient, a rank computes for up to this long (0: only lets others run).
   base::Duration compute{0};
+  std::map<int, std::uint64_t> slow_ranks;  // that compute so many times as long
   // After these steps all ranks settle.
   std::map<std::uint64_t, Settle> settle_after;
   OptimizerSettings optimizer;
   compute::Backing backing = compute::Backing::memory;
+
+  [[nodiscard]] Layout layout() const { return design.layout(workers); }
 };
 
 // P elements in views of uneven sizes, with Caffe's multipliers.
@@ -56,6 +59,7 @@ class Member {
 
   transport::Endpoint& endpoint() { return *endpoint_; }
   [[nodiscard]] const compute::ParameterArena& arena() const { return arena_; }
+  [[nodiscard]] Service& service() { return *service_; }  // of a server
   [[nodiscard]] Held held();
 
   std::optional<base::Result<void>> ended;  // nothing: still running
@@ -63,9 +67,11 @@ class Member {
   std::map<std::uint64_t, Held> settled;    // by step
   std::optional<std::uint64_t> disturbed;   // a step whose weights changed while it computed
   std::uint64_t steps_done = 0;
+  std::vector<std::uint64_t> staleness;  // by step
   std::vector<metrics::Phases::Totals> phases;  // by step
 
  private:
+  base::Task<base::Result<void>> work();
   base::Task<base::Result<void>> step(std::uint64_t step);
   base::Task<void> compute(std::uint64_t step);
 
@@ -75,7 +81,8 @@ class Member {
   const compute::Kernels& kernels_;
   Sgd optimizer_;
   metrics::Phases phases_;
-  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<Exchange> exchange_;  // of a worker
+  std::unique_ptr<Service> service_;    // of a server
 };
 
 class Group {
@@ -102,11 +109,20 @@ class Group {
   int running_ = 0;
 };
 
+// Every worker's gradients of one step.
+std::vector<Values> all_gradients(const GroupOptions& options,
+                                  const std::vector<compute::ParameterView>& views,
+                                  std::size_t elements, std::uint64_t step);
+
 // Every rank of a group that has run well holds, at every settled step and at the end, what its
 // oracle holds; and no write of a peer has changed weights in use.
 void expect_oracle(Group& group);
 // Messages and bytes of every rank are those of the closed form times the steps.
 void expect_closed_form(Group& group);
+
+// bigdl_oracle.cpp
+void expect_bigdl_oracle(Group& group);
+void expect_tf_ps_oracle(Group& group);
 
 CosDefects defects_of(const stacks::Design& design);
 stacks::Design design_of(const std::string& stack, const std::string& behaviour = "",

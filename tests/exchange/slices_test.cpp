@@ -9,20 +9,31 @@ namespace dlobd::exchange {
 namespace {
 
 TEST(Slices, CoverEverythingOnceAndDifferByAtMostOne) {
-  for (const std::size_t elements :
-       {std::size_t{0}, std::size_t{3}, std::size_t{37}, std::size_t{431'080}}) {
-    for (int parts = 1; parts <= 8; ++parts) {
-      std::size_t next = 0;
-      for (int part = 0; part < parts; ++part) {
-        const compute::Range range = slice(elements, parts, part);
-        EXPECT_EQ(range.begin, next);
-        EXPECT_LE(range.size(), elements / static_cast<std::size_t>(parts) + 1);
-        EXPECT_GE(range.size(), elements / static_cast<std::size_t>(parts));
-        next = range.end;
+  for (const auto cut : {slice, front_loaded_slice}) {
+    for (const std::size_t elements :
+         {std::size_t{0}, std::size_t{3}, std::size_t{37}, std::size_t{431'080}}) {
+      for (int parts = 1; parts <= 8; ++parts) {
+        std::size_t next = 0;
+        for (int part = 0; part < parts; ++part) {
+          const compute::Range range = cut(elements, parts, part);
+          EXPECT_EQ(range.begin, next);
+          EXPECT_LE(range.size(), elements / static_cast<std::size_t>(parts) + 1);
+          EXPECT_GE(range.size(), elements / static_cast<std::size_t>(parts));
+          next = range.end;
+        }
+        EXPECT_EQ(next, elements);
       }
-      EXPECT_EQ(next, elements);
     }
   }
+}
+
+TEST(Slices, BigDlsLongerOnesComeFirst) {
+  EXPECT_EQ(front_loaded_slice(10, 4, 0), (compute::Range{0, 3}));
+  EXPECT_EQ(front_loaded_slice(10, 4, 1), (compute::Range{3, 6}));
+  EXPECT_EQ(front_loaded_slice(10, 4, 2), (compute::Range{6, 8}));
+  EXPECT_EQ(front_loaded_slice(10, 4, 3), (compute::Range{8, 10}));
+  EXPECT_EQ(front_loaded_slice(2, 4, 1), (compute::Range{1, 2}));
+  EXPECT_EQ(front_loaded_slice(2, 4, 3).size(), 0U);
 }
 
 TEST(Slices, AreCaffeOnSparks) {

@@ -18,7 +18,7 @@ TEST_P(Protocol, EqualsItsOracleAndItsClosedForm) {
     for (const std::size_t elements : {std::size_t{3}, std::size_t{37}, std::size_t{301}}) {
       base::VirtualLoop loop;
       Group group(loop, group_options(named.design, world_size, elements, 11),
-                  simulated_endpoints(loop, world_size, 12));
+                  simulated_endpoints(loop, named.design.layout(world_size).world_size(), 12));
       group.run();
       SCOPED_TRACE(::testing::Message()
                    << named.name << ", N = " << world_size << ", P = " << elements);
@@ -40,7 +40,8 @@ TEST_P(Protocol, EqualsItsOracleWhateverTheInterleaving) {
     GroupOptions options = group_options(named.design, world_size, elements, seed);
     options.compute = base::Duration(static_cast<std::int64_t>(1 + random.below(100'000)));
     base::VirtualLoop loop;
-    Group group(loop, options, simulated_endpoints(loop, world_size, seed));
+    Group group(loop, options,
+                simulated_endpoints(loop, named.design.layout(world_size).world_size(), seed));
     group.run();
     SCOPED_TRACE(::testing::Message() << named.name << ", seed " << seed << ", N = " << world_size
                                       << ", P = " << elements);
@@ -54,7 +55,8 @@ TEST_P(Protocol, IsTheSameRunForTheSameSeed) {
   std::vector<base::Time> ends;
   for (int i = 0; i < 2; ++i) {
     base::VirtualLoop loop;
-    Group group(loop, group_options(named.design, 5, 301, 3), simulated_endpoints(loop, 5, 4));
+    Group group(loop, group_options(named.design, 5, 301, 3),
+                simulated_endpoints(loop, named.design.layout(5).world_size(), 4));
     group.run();
     ends.push_back(loop.now());
   }
@@ -102,10 +104,11 @@ TEST(Settle, FaithfulSnapshotIsWholeInRankZerosSliceOnly) {
 Values weights_after_resuming(const stacks::Design& design) {
   GroupOptions options = group_options(design, 4, 37, 1);
   options.steps = 2;
+  const int world_size = options.layout().world_size();
   Held saved;
   {
     base::VirtualLoop loop;
-    Group group(loop, options, simulated_endpoints(loop, 4, 1));
+    Group group(loop, options, simulated_endpoints(loop, world_size, 1));
     group.run();
     saved = group.rank(0).settled.at(1);
   }
@@ -114,7 +117,7 @@ Values weights_after_resuming(const stacks::Design& design) {
   options.start = saved;
   options.settle_after = {{4, Settle::parameters}};
   base::VirtualLoop loop;
-  Group group(loop, options, simulated_endpoints(loop, 4, 2));
+  Group group(loop, options, simulated_endpoints(loop, world_size, 2));
   group.run();
   return group.rank(0).settled.at(4).parameters;
 }
@@ -124,7 +127,7 @@ Values weights_without_a_break(const stacks::Design& design) {
   options.steps = 5;
   options.settle_after = {{4, Settle::parameters}};
   base::VirtualLoop loop;
-  Group group(loop, options, simulated_endpoints(loop, 4, 1));
+  Group group(loop, options, simulated_endpoints(loop, options.layout().world_size(), 1));
   group.run();
   return group.rank(0).settled.at(4).parameters;
 }
@@ -132,13 +135,15 @@ Values weights_without_a_break(const stacks::Design& design) {
 TEST(Resume, IsTheSameTrajectoryUnlessADefectForbidsIt) {
   for (const stacks::Design& design :
        {cos_design(false, false, false), cos_design(false, false, true),
-        allreduce_design(Algorithm::ring, 64),
+        tf_ps_design(3, synchronous(), false), bigdl_design(false, false, false),
+        bigdl_design(true, true, false), allreduce_design(Algorithm::ring, 64),
         allreduce_design(Algorithm::recursive_doubling, 64)}) {
     EXPECT_EQ(weights_after_resuming(design), weights_without_a_break(design));
   }
-  // Stale weights, foreign momentum, or both.
-  for (const stacks::Design& design : {cos_design(true, true, true), cos_design(false, true, false),
-                                       cos_design(true, false, false)}) {
+  // Stale weights, foreign momentum, or both; no momentum.
+  for (const stacks::Design& design :
+       {cos_design(true, true, true), cos_design(false, true, false),
+        cos_design(true, false, false), bigdl_design(false, false, true)}) {
     EXPECT_NE(weights_after_resuming(design), weights_without_a_break(design));
   }
 }
@@ -172,7 +177,7 @@ TEST(Phantom, CountsTheSameWithoutMemory) {
       options.backing = backing;
       base::VirtualLoop loop;
       Group group(loop, options,
-                  simulated_endpoints(loop, 5, 4,
+                  simulated_endpoints(loop, options.layout().world_size(), 4,
                                       backing == compute::Backing::memory
                                           ? transport::simulated::Payload::moved
                                           : transport::simulated::Payload::counted));

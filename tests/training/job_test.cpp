@@ -15,8 +15,11 @@ struct Variant {
   const char* behaviour;  // nullptr: none
 };
 
-const Variant kVariants[] = {
-    {"caffeonspark", "faithful"}, {"caffeonspark", "fixed"}, {"allreduce", nullptr}};
+const Variant kVariants[] = {{"caffeonspark", "faithful"},
+                             {"caffeonspark", "fixed"},
+                             {"bigdl", "faithful"},
+                             {"bigdl", "fixed"},
+                             {"allreduce", nullptr}};
 
 std::optional<std::string> behaviour_of(const Variant& variant) {
   if (variant.behaviour == nullptr) return std::nullopt;
@@ -54,15 +57,16 @@ TEST_P(Job, TrainsOnAnyNumberOfRanks) {
     if (!snapshot_is_stale(configuration.design)) {
       EXPECT_LT(record.evaluations.back().loss, std::log(10.0)) << "better than guessing";
     }
-    ASSERT_EQ(record.ranks.size(), static_cast<std::size_t>(ranks));
+    ASSERT_EQ(record.ranks.size(), static_cast<std::size_t>(configuration.layout().world_size()));
     const auto& views = job->arena(0).views();
     for (const auto& rank : record.ranks) {
-      const auto traffic = stacks::step_traffic(configuration.design, views, ranks, rank.rank);
-      EXPECT_EQ(rank.data_sent.messages, steps * traffic.messages_sent);
-      EXPECT_EQ(rank.data_sent.bytes, steps * traffic.bytes_sent);
-      EXPECT_EQ(rank.data_received.messages, steps * traffic.messages_received);
-      EXPECT_EQ(rank.data_received.bytes, steps * traffic.bytes_received);
-      EXPECT_EQ(rank.samples_seen, steps * 8);
+      const auto traffic =
+          stacks::step_traffic(configuration.design, views, configuration.layout(), rank.rank);
+      EXPECT_EQ(rank.data_sent.messages, steps * traffic.data_sent.messages);
+      EXPECT_EQ(rank.data_sent.bytes, steps * traffic.data_sent.bytes);
+      EXPECT_EQ(rank.data_received.messages, steps * traffic.data_received.messages);
+      EXPECT_EQ(rank.data_received.bytes, steps * traffic.data_received.bytes);
+      EXPECT_EQ(rank.samples_seen, configuration.layout().is_worker(rank.rank) ? steps * 8 : 0);
     }
     for (const auto& row : record.steps) {
       base::Duration sum = row.totals.unattributed;

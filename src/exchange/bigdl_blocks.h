@@ -1,0 +1,76 @@
+// BigDL's exchange on a worker: every rank owns one slice of the parameters in float32, publishes
+// it as a block of 16-bit elements, pulls the others' blocks of weights before the forward pass and
+// their blocks of gradients after the backward pass, when the driver has launched the task.
+// bigdl_blocks.cpp opens with the picture.
+//
+// Errors: the endpoint's; corrupt_data for a message that is not due. On the loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "exchange/bigdl_protocol.h"
+#include "exchange/bigdl_transfer.h"
+#include "exchange/exchange.h"
+#include "exchange/inbox.h"
+
+namespace dlobd::exchange {
+
+// true: as the real stack does it.
+struct BigDlDefects {
+  bool truncate_each_add = true;   // gradients are cut to 16 bits again after every addition
+  bool lookup_per_block = true;    // the driver is asked where a block is whenever it is fetched
+  bool momentum_not_saved = true;  // a snapshot's momentum is as it was before the first step
+};
+
+class BigDlBlocks final : public Exchange {
+ public:
+  BigDlBlocks(Context context, BigDlDefects defects);
+
+  base::Task<base::Result<void>> begin_step(std::uint64_t step) override;
+  void gradient_ready(std::size_t) override {}  // nothing moves during the backward pass
+  base::Task<base::Result<StepOutcome>> finish_step() override;
+  // Rank 0 holds the float32 parameters afterwards; the others keep what they have.
+  base::Task<base::Result<void>> settle(Settle what) override;
+  base::Task<base::Result<void>> leave() override;
+
+ private:
+  base::Task<base::Result<void>> begin_job();
+  base::Task<base::Result<void>> publish_weights_first();
+  base::Task<base::Result<void>> launched(int job);
+  base::Task<base::Result<void>> tell_result(int job, bool last);
+  base::Task<base::Result<void>> get_weights();
+  base::Task<base::Result<void>> put_gradients();
+  base::Task<base::Result<void>> aggregate_gradients();
+  void use_weights(int owner);
+  void sum_gradients();
+  void update();
+  base::Task<base::Result<void>> gather(std::span<float> values, transport::RegionId target,
+                                        transport::Kind kind, Inbox& inbox);
+  void hide_momentum();
+  [[nodiscard]] bigdl::Block own_block(bigdl::Sort sort, int slice) const;
+  [[nodiscard]] std::span<float> part(std::span<float> whole, int slice) const;
+  [[nodiscard]] bool holds_numbers() const {
+    return context_.arena.backing() == compute::Backing::memory;
+  }
+
+  Context context_;
+  BigDlDefects defects_;
+  int rank_;
+  int workers_;
+  int driver_;
+  bigdl::BlockMemory memory_;
+  bigdl::BlockFetcher fetcher_;
+  bigdl::BlockServer server_;
+  Inbox settled_parameters_;
+  Inbox settled_momentum_;
+  // Of the own slice, in float32, while the arena holds what the forward pass uses.
+  compute::ParameterArena master_;
+  std::vector<float> hidden_momentum_;  // of the own slice, while rank 0's shows zeros
+  std::uint64_t step_ = 0;
+  std::uint32_t settles_ = 0;
+  bool result_due_ = false;  // of the second job: it goes with the next word to the driver
+  bool registered_ = false;  // the blocks of gradients
+};
+
+}  // namespace dlobd::exchange

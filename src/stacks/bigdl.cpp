@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+
+#include "exchange/bigdl_blocks.h"
+#include "exchange/bigdl_driver.h"
+#include "exchange/slices.h"
+#include "stacks/stack.h"
+
+namespace dlobd::stacks {
+namespace {
+
+Design make_bigdl() {
+  Design design;
+  design.stack = "bigdl";
+  design.exchange = "bigdl_blocks";
+  design.wire_element = "the upper 16 bits of each float32";
+  design.batch_rule = BatchRule::global;
+  design.order = batches::Order::random_offset;
+  design.server_role = "driver";
+  design.servers = 1;
+  design.behaviour = Behaviour::faithful;
+  design.defects.push_back(
+      defect("truncate_each_add",
+             "the owner of a slice cuts the sum of its gradients to 16 bits after every addition"));
+  design.defects.push_back(defect(
+      "lookup_per_block",
+      "a worker asks the driver where a block is whenever it fetches it, not only the first time"));
+  design.defects.push_back(
+      defect("momentum_not_saved", "the momentum of a snapshot is zero, so a resumed run differs"));
+  return design;
+}
+
+std::unique_ptr<exchange::Exchange> make_bigdl_worker(const Design& design,
+                                                      exchange::Context context) {
+  exchange::BigDlDefects defects;
+  defects.truncate_each_add = design.faithful("truncate_each_add");
+  defects.lookup_per_block = design.faithful("lookup_per_block");
+  defects.momentum_not_saved = design.faithful("momentum_not_saved");
+  return std::make_unique<exchange::BigDlBlocks>(context, defects);
+}
+
+std::unique_ptr<exchange::Service> make_bigdl_driver(const Design&, exchange::Context context) {
+  return std::make_unique<exchange::BigDlDriver>(context);
+}
+
+// Of a worker: N-1 copies of its block of weights go out, and a block of gradients for each other
+// owner; the same comes in.
+void count_blocks(StepTraffic& traffic, std::uint64_t elements, exchange::Layout layout, int rank) {
+  const auto peers = static_cast<std::uint64_t>(layout.workers - 1);
+  const std::uint64_t own = exchange::front_loaded_slice(elements, layout.workers, rank).size();
+  if (peers == 0) return;
+  traffic.data_sent.messages = 2 * peers;
+  traffic.data_sent.bytes = (peers * own + elements - own) * sizeof(std::uint16_t);
+  traffic.data_received = traffic.data_sent;
+}
+
+StepTraffic bigdl_traffic(const Design& design, const Views& views, exchange::Layout layout,
+                          int rank, bool first) {
+  const auto workers = static_cast<std::uint64_t>(layout.workers);
+  const std::uint64_t fetches = 2 * (workers - 1);  // of each worker
+  const bool asks = first || design.faithful("lookup_per_block");
+  const std::uint64_t look_ups = asks ? fetches : 0;
+  const std::uint64_t registrations = first ? workers + 1 : 0;
+  constexpr std::uint64_t kJobs = 2;
+  StepTraffic traffic;
+  if (layout.is_worker(rank)) {
+    count_blocks(traffic, elements_of(views), layout, rank);
+    traffic.control_sent.messages = kJobs + look_ups + fetches + registrations;
+    traffic.control_received.messages = kJobs + look_ups + fetches;
+  } else {
+    traffic.control_sent.messages = workers * (kJobs + look_ups);
+    traffic.control_received.messages = workers * (kJobs + look_ups + registrations);
+  }
+  traffic.control_sent.bytes = traffic.control_sent.messages * exchange::bigdl::kControlBytes;
+  traffic.control_received.bytes =
+      traffic.control_received.messages * exchange::bigdl::kControlBytes;
+  return traffic;
+}
+
+void explain_bigdl(Page& page, const Design& design, const Views& views, exchange::Layout layout) {
+  std::vector<Owned> owned;
+  for (int rank = 0; rank < layout.workers; ++rank) {
+    owned.push_back({std::to_string(rank),
+                     exchange::front_loaded_slice(elements_of(views), layout.workers, rank)});
+  }
+  ranges_section(page, views, owned);
+  const int peers = layout.workers - 1;
+  const bool asks = design.faithful("lookup_per_block");
+  page.heading("One step: two jobs, launched by the driver");
+  page.paragraph("  job 1      ", "The driver launches one task on every worker r.");
+  page.paragraph("  weights    ",
+                 fmt::format("r fetches the other owners' blocks of weights ({}), four at once: it "
+                             "{}, asks the owner for the block, and gets it. Every weight "
+                             "has passed through 16 bits, its own too.",
+                             peers,
+                             asks ? "asks the driver where the block is"
+                                  : "knows where the block is from its first step"));
+  page.paragraph("  compute    ", "Forward and backward pass. Nothing moves meanwhile.");
+  page.paragraph("  gradients  ",
+                 "r cuts its gradients to 16 bits, one block for each owner, and reports to the "
+                 "driver. Nothing moves.");
+  page.paragraph("  job 2      ", "When all have reported, the driver launches one task on each.");
+  page.paragraph("  aggregate  ",
+                 fmt::format("r fetches the blocks of gradients for its slice ({}) and adds them "
+                             "in the order of the ranks, {}; then times 1/{}.",
+                             peers,
+                             design.faithful("truncate_each_add")
+                                 ? "cutting the sum to 16 bits after every addition"
+                                 : "in float32",
+                             layout.workers));
+  page.paragraph("  update     ",
+                 "SGD over the own slice, in float32; cut to 16 bits, it is the next step's block "
+                 "of weights. r reports to the driver: a barrier.");
+}
+
+}  // namespace
+
+const Stack kBigDl = {
+    "bigdl",
+    make_bigdl,
+    make_bigdl_worker,
+    make_bigdl_driver,
+    bigdl_traffic,
+    explain_bigdl,
+    "In N workers and P parameters: 2(N-1) messages, 4P(N-1)/N bytes out and in; the driver sends "
+    "no payload.",
+    "As in BigDL's DistriOptimizer: owners, blocks, pulls and their order, the pool of four, "
+    "look-ups "
+    "and two jobs of N tasks at a real driver process, 16-bit elements and the order of additions, "
+    "where the optimizer runs, batches that begin at random offsets. Left out: the JVM, Spark's "
+    "scheduler with its serialised tasks (here a launch is one small message), its "
+    "acknowledgements "
+    "of registrations, several sub-models per worker, dropping of stragglers, retries. So the cost "
+    "of scheduling here is a lower bound of BigDL's."};
+
+}  // namespace dlobd::stacks

@@ -1,0 +1,46 @@
+#include <gtest/gtest.h>
+
+#include "exchange/group.h"
+#include "exchange/oracle_bigdl.h"
+
+namespace dlobd::exchange::testing {
+namespace {
+
+BigDlDefects bigdl_defects(const stacks::Design& design) {
+  BigDlDefects defects;
+  defects.truncate_each_add = design.faithful("truncate_each_add");
+  defects.lookup_per_block = design.faithful("lookup_per_block");
+  defects.momentum_not_saved = design.faithful("momentum_not_saved");
+  return defects;
+}
+
+}  // namespace
+
+void expect_bigdl_oracle(Group& group) {
+  const GroupOptions& options = group.options();
+  const std::size_t elements = group.rank(0).arena().size();
+  BigDlOracle oracle(group.views(), initial_parameters(elements, options.seed), options.workers,
+                     bigdl_defects(options.design), options.optimizer);
+  for (std::uint64_t step = 0; step < options.steps; ++step) {
+    const Values weights = oracle.next_weights();
+    for (int rank = 0; rank < options.workers; ++rank) {
+      ASSERT_EQ(group.rank(rank).computed_with.at(step), weights)
+          << "rank " << rank << " step " << step;
+    }
+    oracle.step(step, all_gradients(options, group.views(), elements, step));
+    const auto settle = options.settle_after.find(step);
+    if (settle == options.settle_after.end()) continue;
+    oracle.settle(settle->second);
+    for (int rank = 0; rank < options.workers; ++rank) {
+      const Held& held = group.rank(rank).settled.at(step);
+      ASSERT_EQ(held.parameters, oracle.parameters(rank)) << "rank " << rank << " step " << step;
+      ASSERT_EQ(held.momentum, oracle.momentum(rank)) << "rank " << rank << " step " << step;
+    }
+  }
+  for (int rank = 0; rank < options.workers; ++rank) {
+    ASSERT_EQ(group.rank(rank).held().parameters, oracle.parameters(rank)) << "rank " << rank;
+    ASSERT_EQ(group.rank(rank).held().momentum, oracle.momentum(rank)) << "rank " << rank;
+  }
+}
+
+}  // namespace dlobd::exchange::testing
