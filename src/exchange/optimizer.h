@@ -1,6 +1,7 @@
 // The optimizer, wherever a protocol places it: it updates any range of an arena, on any rank, and
-// keeps its momentum in a buffer of the arena's size (in a design where each rank updates its own
-// slice, only that slice of the buffer means anything).
+// keeps one slot per parameter in a buffer of the arena's size (in a design where each rank updates
+// its own slice, only that slice of the buffer means anything). SGD's slot is its momentum,
+// Adagrad's the sum of squared gradients, which starts at 0.1 as TensorFlow's does.
 // Rate policies are Caffe's: fixed, step, multistep, inv. Steps count from 0.
 #pragma once
 
@@ -37,10 +38,16 @@ struct LearningRate {
   [[nodiscard]] std::string text() const;  // parse() reads it back
 };
 
+enum class OptimizerKind { sgd, adagrad };
+std::string_view name(OptimizerKind kind);
+
+inline constexpr float kAdagradStart = 0.1F;  // of every accumulator
+
 struct OptimizerSettings {
+  OptimizerKind kind = OptimizerKind::sgd;
   LearningRate learning_rate;
-  double momentum = 0.9;
-  double weight_decay = 5e-4;
+  double momentum = 0.9;       // of SGD
+  double weight_decay = 5e-4;  // of SGD
 };
 
 class Sgd {
@@ -48,6 +55,12 @@ class Sgd {
   Sgd(OptimizerSettings settings, compute::ParameterArena& arena, const compute::Kernels& kernels);
   // Updates arena.parameters() in `range` from arena.gradients(), view by view.
   void update(std::uint64_t step, compute::Range range);
+  // The same from gradients that lie elsewhere: those of the range alone.
+  void update(std::uint64_t step, compute::Range range, std::span<const float> gradients);
+  // The same on parameters that lie elsewhere: those of the range alone, too.
+  void update(std::uint64_t step, compute::Range range, std::span<float> parameters,
+              std::span<const float> gradients);
+  // The slots: momentum or accumulators.
   [[nodiscard]] std::span<float> momentum() { return momentum_.parameters(); }
   [[nodiscard]] const OptimizerSettings& settings() const { return settings_; }
 

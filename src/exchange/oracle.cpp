@@ -1,6 +1,7 @@
 #include "exchange/oracle.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "exchange/recursive_doubling.h"
@@ -35,6 +36,35 @@ void plain_sgd(const std::vector<compute::ParameterView>& views, const Optimizer
   }
 }
 
+void plain_adagrad(const std::vector<compute::ParameterView>& views,
+                   const OptimizerSettings& settings, std::uint64_t step, compute::Range range,
+                   Values& parameters, const Values& gradients, Values& accumulators) {
+  const double base_rate = settings.learning_rate.at(step);
+  for (const compute::ParameterView& view : views) {
+    const auto rate = static_cast<float>(base_rate * view.lr_multiplier);
+    for (std::size_t i = view.offset; i < view.offset + view.size; ++i) {
+      if (i < range.begin || i >= range.end) continue;
+      accumulators[i] += gradients[i] * gradients[i];
+      parameters[i] -= rate * gradients[i] / std::sqrt(accumulators[i]);
+    }
+  }
+}
+
+void plain_update(const std::vector<compute::ParameterView>& views,
+                  const OptimizerSettings& settings, std::uint64_t step, compute::Range range,
+                  Values& parameters, const Values& gradients, Values& slots) {
+  if (settings.kind == OptimizerKind::adagrad) {
+    plain_adagrad(views, settings, step, range, parameters, gradients, slots);
+  } else {
+    plain_sgd(views, settings, step, range, parameters, gradients, slots);
+  }
+}
+
+Values first_slots(const OptimizerSettings& settings, std::size_t elements) {
+  const float first = settings.kind == OptimizerKind::adagrad ? kAdagradStart : 0.0F;
+  return Values(elements, first);
+}
+
 CosOracle::CosOracle(std::vector<compute::ParameterView> views, const Values& parameters,
                      int world_size, CosDefects defects, OptimizerSettings settings)
     : views_(std::move(views)),
@@ -42,7 +72,8 @@ CosOracle::CosOracle(std::vector<compute::ParameterView> views, const Values& pa
       defects_(defects),
       settings_(std::move(settings)),
       parameters_(index(world_size), parameters),
-      momentum_(index(world_size), Values(parameters.size())) {}
+      momentum_(index(world_size), first_slots(settings_, parameters.size())),
+      shadow_(index(world_size), Values(parameters.size())) {}
 
 Values CosOracle::next_weights() const {
   Values whole(parameters_.front().size());
@@ -57,7 +88,8 @@ void CosOracle::gather_weights() {
   for (Values& each : parameters_) each = whole;
 }
 
-void CosOracle::step(std::uint64_t step, std::vector<Values> gradients) {
+void CosOracle::step(std::uint64_t step, std::vector<Values> gradients,
+                     const std::vector<std::vector<int>>& orders) {
   gather_weights();
   const std::size_t size = parameters_.front().size();
   const float factor = 1.0F / static_cast<float>(world_size_);
@@ -68,15 +100,24 @@ void CosOracle::step(std::uint64_t step, std::vector<Values> gradients) {
   for (int owner = 0; owner < world_size_; ++owner) {
     const compute::Range own = slice(size, world_size_, owner);
     for (int i = 1; i < world_size_; ++i) {
-      const Values& theirs = gradients[index((owner + i) % world_size_)];
+      const int peer =
+          orders.empty() ? (owner + i) % world_size_ : orders.at(index(owner)).at(index(i) - 1);
+      const Values& theirs = gradients[index(peer)];
       for (std::size_t at = own.begin; at < own.end; ++at) summed[index(owner)][at] += theirs[at];
     }
   }
-  for (int rank = 0; rank < world_size_; ++rank) {
-    const compute::Range range =
-        defects_.optimizer_full ? compute::Range{0, size} : slice(size, world_size_, rank);
-    plain_sgd(views_, settings_, step, range, parameters_[index(rank)], summed[index(rank)],
-              momentum_[index(rank)]);
+  for (int rank = 0; rank < world_size_; ++rank) update(step, rank, summed[index(rank)]);
+}
+
+void CosOracle::update(std::uint64_t step, int rank, const Values& gradients) {
+  const std::size_t size = gradients.size();
+  const compute::Range own = slice(size, world_size_, rank);
+  Values& others = (defects_.rdma ? shadow_ : parameters_)[index(rank)];
+  Values& momentum = momentum_[index(rank)];
+  plain_update(views_, settings_, step, own, parameters_[index(rank)], gradients, momentum);
+  if (!defects_.optimizer_full) return;
+  for (const compute::Range range : {compute::Range{0, own.begin}, compute::Range{own.end, size}}) {
+    plain_update(views_, settings_, step, range, others, gradients, momentum);
   }
 }
 
@@ -103,7 +144,7 @@ AllReduceOracle::AllReduceOracle(std::vector<compute::ParameterView> views,
       options_(options),
       settings_(std::move(settings)),
       parameters_(parameters),
-      momentum_(parameters.size()) {}
+      momentum_(first_slots(settings_, parameters.size())) {}
 
 Values AllReduceOracle::ring_sum(const std::vector<Values>& values, compute::Range range,
                                  float factor) {
@@ -156,7 +197,7 @@ void AllReduceOracle::step(std::uint64_t step, const std::vector<Values>& gradie
     std::copy(sum.begin(), sum.end(),
               mean.begin() + static_cast<std::ptrdiff_t>(bucket.range.begin));
   }
-  plain_sgd(views_, settings_, step, {0, mean.size()}, parameters_, mean, momentum_);
+  plain_update(views_, settings_, step, {0, mean.size()}, parameters_, mean, momentum_);
 }
 
 }  // namespace dlobd::exchange

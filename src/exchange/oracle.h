@@ -20,6 +20,16 @@ using Values = std::vector<float>;
 void plain_sgd(const std::vector<compute::ParameterView>& views, const OptimizerSettings& settings,
                std::uint64_t step, compute::Range range, Values& parameters,
                const Values& gradients, Values& momentum);
+// TensorFlow's Adagrad likewise.
+void plain_adagrad(const std::vector<compute::ParameterView>& views,
+                   const OptimizerSettings& settings, std::uint64_t step, compute::Range range,
+                   Values& parameters, const Values& gradients, Values& accumulators);
+// Whichever the settings name.
+void plain_update(const std::vector<compute::ParameterView>& views,
+                  const OptimizerSettings& settings, std::uint64_t step, compute::Range range,
+                  Values& parameters, const Values& gradients, Values& slots);
+// What every slot starts with.
+Values first_slots(const OptimizerSettings& settings, std::size_t elements);
 
 class CosOracle {
  public:
@@ -27,8 +37,10 @@ class CosOracle {
   CosOracle(std::vector<compute::ParameterView> views, const Values& parameters, int world_size,
             CosDefects defects, OptimizerSettings settings);
 
-  // gradients[r]: of rank r, mean over its own batch.
-  void step(std::uint64_t step, std::vector<Values> gradients);
+  // gradients[r]: of rank r, mean over its own batch. orders[r]: of the peers, in which owner r
+  // adds theirs (arrival_order); without it r+1, r+2, ...
+  void step(std::uint64_t step, std::vector<Values> gradients,
+            const std::vector<std::vector<int>>& orders = {});
   void settle(Settle what);
   // The weights that rank r computes with in the next step.
   [[nodiscard]] Values next_weights() const;
@@ -39,6 +51,7 @@ class CosOracle {
 
  private:
   void gather_weights();
+  void update(std::uint64_t step, int rank, const Values& gradients);
 
   std::vector<compute::ParameterView> views_;
   int world_size_;
@@ -46,6 +59,7 @@ class CosOracle {
   OptimizerSettings settings_;
   std::vector<Values> parameters_;  // by rank
   std::vector<Values> momentum_;
+  std::vector<Values> shadow_;  // by rank; what it computes for slices of others (rdma)
 };
 
 class AllReduceOracle {
