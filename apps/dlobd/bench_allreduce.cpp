@@ -10,6 +10,7 @@
 #include "bench_collective.h"
 #include "bench_options.h"
 #include "bench_raw.h"
+#include "connections.h"
 
 namespace dlobd::app {
 
@@ -23,6 +24,7 @@ constexpr const char* kDlobd = "dlobd";
 
 struct AllReduceOptions : BenchOptions {
   std::vector<std::string> sizes{"4KiB", "64KiB", "1724320", "100MiB"};
+  std::int64_t connections_per_peer = 1;
   AllReduceOptions() { rounds = 7; }
 };
 
@@ -115,7 +117,9 @@ struct AllReduceBench {
   Result<std::vector<Arm>> arms() {
     std::vector<Arm> all;
     const auto ranks = static_cast<int>(options.ranks);
-    const RankBody ours = [this](Seat& seat) { return collective(seat, sizes); };
+    const RankBody ours = [this](Seat& seat) {
+      return collective(seat, sizes, static_cast<int>(options.connections_per_peer));
+    };
     all.push_back(forked(kDlobd, "dlobd", ranks, ours));
     all.push_back(forked("dlobd_again", "dlobd, a second time (A/A)", ranks, ours));
     if (ranks == 2) {
@@ -189,6 +193,7 @@ void print_json(const AllReduceBench& bench, const std::vector<Arm>& arms,
   all["config"] = {{"ranks", bench.options.ranks},
                    {"rounds", bench.options.rounds},
                    {"seed", bench.options.seed},
+                   {"connections_per_peer", bench.options.connections_per_peer},
                    {"sizes_bytes", bench.sizes}};
   for (const std::uint64_t bytes : bench.sizes) {
     const std::string key = std::to_string(bytes);
@@ -201,6 +206,8 @@ void print_json(const AllReduceBench& bench, const std::vector<Arm>& arms,
 int bench_allreduce(const AllReduceOptions& options) {
   constexpr const char* kName = "allreduce";
   if (auto good = check_options(options); !good)
+    return complain_of_bench(kName, good.error(), false);
+  if (auto good = check_connections_per_peer(options.connections_per_peer); !good)
     return complain_of_bench(kName, good.error(), false);
   AllReduceBench bench;
   bench.options = options;
@@ -233,6 +240,9 @@ void add_bench_allreduce(CLI::App& bench, int& status) {
   verb->add_option("--sizes", options->sizes,
                    "Bytes of a buffer, with a comma between: 4KiB,1724320,100MiB")
       ->delimiter(',')
+      ->capture_default_str();
+  verb->add_option("--connections-per-peer", options->connections_per_peer,
+                   "TCP connections between each two ranks, of dlobd's arms; 1 to 16")
       ->capture_default_str();
   verb->footer(R"(Examples:
   dlobd bench allreduce

@@ -73,7 +73,8 @@ base::Task<void> run_job(Job& job) {
 
 }  // namespace
 
-Result<Blob> collective(Seat& seat, const std::vector<std::uint64_t>& sizes) {
+Result<Blob> collective(Seat& seat, const std::vector<std::uint64_t>& sizes,
+                        int connections_per_peer) {
   const std::size_t largest = *std::max_element(sizes.begin(), sizes.end()) / sizeof(float);
   compute::ParameterSpec spec;
   spec.name = "buffer";
@@ -81,7 +82,10 @@ Result<Blob> collective(Seat& seat, const std::vector<std::uint64_t>& sizes) {
   const compute::ParameterArena arena({spec});
 
   base::RealLoop loop(kSpin);
-  DLOBD_TRY(endpoint, transport::tcp::TcpEndpoint::make(loop, seat.rank(), seat.world_size(), {}));
+  transport::tcp::Options options;
+  options.connections_per_peer = connections_per_peer;
+  DLOBD_TRY(endpoint,
+            transport::tcp::TcpEndpoint::make(loop, seat.rank(), seat.world_size(), options));
   exchange::Collective all_reduce(*endpoint, compute::cpu_kernels(), arena.parameters(), largest);
   DLOBD_TRY(own, endpoint->descriptor());
   DLOBD_TRY(descriptors, seat.all_gather(own));

@@ -92,9 +92,9 @@ RunView::RunView(const training::Config& config, std::uint64_t train_records,
     : config_(config),
       json_(json),
       total_steps_(total_steps_of(config, train_records)),
-      recorder_(
-          training::run_config(config),
-          metrics::RunRecorder::Start{metrics::process_started_unix_ns(), config.ranks, source}),
+      recorder_(training::run_config(config),
+                metrics::RunRecorder::Start{metrics::process_started_unix_ns(),
+                                            config.layout().world_size(), source}),
       progress_(goal_of(config, total_steps_), isatty(STDERR_FILENO) == 1,
                 [](std::string_view text) { show(stderr, text); }) {
   if (json) return;
@@ -148,17 +148,26 @@ std::optional<std::string> RunView::last_checkpoint() const {
   return path;
 }
 
+base::Result<std::filesystem::path> RunView::write(const metrics::RunRecord& record) const {
+  if (run_.empty()) return metrics::write_run(config_.out, record);
+  int taken = 0;
+  return metrics::write_run(config_.out, record, [this, &taken] {
+    const int before = taken++;
+    return before == 0 ? run_ : fmt::format("{}-{}", run_, before);
+  });
+}
+
 int RunView::finish(const base::Result<training::End>& end) {
   if (!json_) progress_.finish();
   const std::optional<std::string> error =
       end ? std::optional<std::string>() : std::optional<std::string>(end.error().message);
-  const auto written = recorder_.write(config_.out, status_of(end), error);
+  const auto record = recorder_.record(status_of(end), error);
+  const auto written = write(record);
   if (!end) complain(end.error());
   if (!written) {
     complain(written.error());
     return kFailed;
   }
-  const auto record = recorder_.record(status_of(end), error);
   if (json_) {
     auto json = metrics::to_json(record);
     json["folder"] = written->string();

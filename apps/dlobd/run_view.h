@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <span>
@@ -24,6 +25,8 @@ class RunView {
   // A report of `rank`. One thread.
   void add(int rank, std::span<const std::byte> blob);
   void warn(std::string message) { recorder_.warn(std::move(message)); }
+  // The folder of the record has this name, unless it is taken. Otherwise: one of its own.
+  void call(std::string run) { run_ = std::move(run); }
 
   // Writes the record, prints how it ended, and gives the exit status: 0, 1 or 130.
   int finish(const base::Result<training::End>& end);
@@ -31,9 +34,11 @@ class RunView {
  private:
   [[nodiscard]] std::optional<std::string> last_checkpoint() const;
   void show_progress();
+  [[nodiscard]] base::Result<std::filesystem::path> write(const metrics::RunRecord& record) const;
 
   const training::Config& config_;
   bool json_;
+  std::string run_;
   std::uint64_t total_steps_;
   metrics::RunRecorder recorder_;
   metrics::Progress progress_;

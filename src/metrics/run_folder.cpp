@@ -132,18 +132,23 @@ Result<void> check_writable(const fs::path& out) {
   return {};
 }
 
-Result<fs::path> write_run(const fs::path& out, const RunRecord& record) {
+std::string new_run_id(std::string_view started_at, std::string_view stack) {
   // "2026-03-01T12:00:00.123Z" -> "20260301T120000Z"
-  std::string stem;
-  for (const char c : std::string_view(record.started_at).substr(0, 19)) {
-    if (c != '-' && c != ':') stem += c;
+  std::string id;
+  for (const char c : started_at.substr(0, 19)) {
+    if (c != '-' && c != ':') id += c;
   }
-  stem += "Z-";
-  for (const char c : record.config.stack) {
+  id += "Z-";
+  for (const char c : stack) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-    stem += plain ? c : '_';
+    id += plain ? c : '_';
   }
-  return write_run(out, record, [&] { return fmt::format("{}-{}", stem, random_word()); });
+  return fmt::format("{}-{}", id, random_word());
+}
+
+Result<fs::path> write_run(const fs::path& out, const RunRecord& record) {
+  return write_run(out, record,
+                   [&record] { return new_run_id(record.started_at, record.config.stack); });
 }
 
 Result<fs::path> write_run(const fs::path& out, const RunRecord& record,

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "metrics/run_record.h"
@@ -19,6 +20,9 @@ namespace dlobd::metrics {
 // Can a record be written below `out`? Writes a small file in it (in the nearest folder above that
 // is there) and removes it; leaves nothing behind. To be asked before ranks start.
 base::Result<void> check_writable(const std::filesystem::path& out);
+
+// A new id, for a run that started then.
+std::string new_run_id(std::string_view started_at, std::string_view stack);
 
 // Returns the folder of the record.
 base::Result<std::filesystem::path> write_run(const std::filesystem::path& out,

@@ -1,51 +1,12 @@
 """Ranks that die, stop or diverge, and users who interrupt: how the job ends, what it keeps, what it leaves."""
 
 import os
-import re
 import signal
 import time
 import unittest
 
-from program import PATIENCE, ProgramTest, children, command_of, free_port, wait_until
-
-TIMEOUT = 1.0  # of a peer, in seconds
-SLACK = 4.0    # of this machine, beside all that the program may take
-ENDLESS = ("--steps", "100000000", "--evaluate-every", "100000000")
-
-
-def listening_ports(inodes):
-    ports = []
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with open(table, encoding="ascii") as file:
-            for line in file.readlines()[1:]:
-                fields = line.split()
-                if fields[3] == "0A" and fields[9] in inodes:
-                    ports.append(fields[1].split(":")[1])
-    return ports
-
-
-def listening_ports_of(pids):
-    inodes = set()
-    for pid in pids:
-        for number in os.listdir(f"/proc/{pid}/fd"):
-            try:
-                target = os.readlink(f"/proc/{pid}/fd/{number}")
-            except OSError:
-                continue
-            found = re.fullmatch(r"socket:\[(\d+)\]", target)
-            if found:
-                inodes.add(found.group(1))
-    return listening_ports(inodes)
-
-
-def listens(port):
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with open(table, encoding="ascii") as file:
-            for line in file.readlines()[1:]:
-                fields = line.split()
-                if fields[3] == "0A" and fields[1].split(":")[1] == port:
-                    return True
-    return False
+from program import (ENDLESS, PATIENCE, SLACK, TIMEOUT, ProgramTest, children, command_of, free_port,
+                     listening, listening_of, shared_memory, wait_until)
 
 
 class JobTest(ProgramTest):
@@ -65,9 +26,9 @@ class JobTest(ProgramTest):
 
 class Faults(JobTest):
     def assert_job_lost(self, stack, ranks, victim, number):
-        shared_memory = set(os.listdir("/dev/shm"))
+        before = shared_memory([])
         launcher, pids = self.job(ranks, stack=stack)
-        ports = listening_ports_of(pids.values())
+        ports = listening_of(pids.values())
         self.assertTrue(ports)
         begun = time.monotonic()
         os.kill(pids[victim], number)
@@ -90,8 +51,8 @@ class Faults(JobTest):
                 self.assertTrue([row for row in rows if row["rank"] == str(rank)], f"no steps of rank {rank}")
         self.assertIn(f"rank {victim} was killed", " ".join(record["warnings"]))
         self.assert_nothing_runs()
-        self.assertEqual([port for port in ports if listens(port)], [])
-        self.assertEqual(set(os.listdir("/dev/shm")) - shared_memory, set())
+        self.assertEqual(ports & listening(), set())
+        self.assertEqual(shared_memory(pids.values()) - before, set())
         self.assertEqual([name for name in os.listdir(self.out) if name.startswith(".")], [])
 
     def test_killed_rank(self):
@@ -114,11 +75,11 @@ class Faults(JobTest):
 
     def test_killed_launcher_takes_its_ranks_along(self):
         launcher, pids = self.job(3)
-        ports = listening_ports_of(pids.values())
+        ports = listening_of(pids.values())
         launcher.kill()
         launcher.wait(PATIENCE)
         self.assert_nothing_runs()
-        self.assertEqual([port for port in ports if listens(port)], [])
+        self.assertEqual(ports & listening(), set())
 
     def test_loss_that_is_not_a_number(self):
         for network in ("tcp", "simulated"):
@@ -208,7 +169,7 @@ class Interrupts(JobTest):
         run = self.start(self.train_words("--rank", "0", "--world-size", "2", "--rendezvous",
                                           f"127.0.0.1:{free_port()}"),
                          {"DLOBD_JOB_TOKEN": "secret"})
-        wait_until(lambda: listening_ports_of([run.pid]), "a listening rank 0")
+        wait_until(lambda: listening_of([run.pid]), "a listening rank 0")
         time.sleep(0.2)
         run.send_signal(signal.SIGINT)
         self.assertEqual(run.wait(PATIENCE), 130, run.said())

@@ -17,9 +17,9 @@ class RanksByHand(ProgramTest):
         super().setUp()
         self.rendezvous = f"127.0.0.1:{free_port()}"
 
-    def rank(self, rank, *words, size=2, environment=TOKEN):
+    def rank(self, rank, *words, size=2, environment=TOKEN, out=None):
         common = ("--rank", str(rank), "--world-size", str(size), "--rendezvous", self.rendezvous,
-                  "--local-batch-size", "10", "--peer-timeout", "2", "--out", self.path(f"runs-{rank}"))
+                  "--local-batch-size", "10", "--peer-timeout", "2", "--out", out or self.path(f"runs-{rank}"))
         return self.start(self.train_words(*common, *words), environment)
 
     def test_rank_0_writes_the_record_of_both(self):
@@ -66,20 +66,44 @@ class RanksByHand(ProgramTest):
         for process in (rank_0, rank_2, twin if first_end is rank_1 else rank_1):
             self.assertEqual(process.wait(PATIENCE), 0, process.said())
 
-    def test_the_lowest_survivor_keeps_a_record(self):
+    def lose(self, *lost, out=None):
+        """Four ranks in mid-training, of which some are killed at once, rank 0 first; the others end."""
         endless = ("--steps", "100000000", "--evaluate-every", "100000000")
-        ranks = [self.rank(rank, *endless, size=3) for rank in range(3)]
+        ranks = [self.rank(rank, *endless, size=4, out=out) for rank in range(4)]
         wait_until(lambda: "step" in ranks[0].said(), "a first step")
-        ranks[0].send_signal(signal.SIGKILL)
-        for process in ranks[1:]:
-            self.assertEqual(process.wait(PATIENCE), 1, process.said())
-            self.assertIn("dlobd train: peer lost: rank 0", process.said())
-        record, rows = self.record(self.path("runs-1"))
+        for rank in lost:
+            ranks[rank].send_signal(signal.SIGKILL)
+        for rank in set(range(4)) - set(lost):
+            self.assertEqual(ranks[rank].wait(PATIENCE), 1, ranks[rank].said())
+            self.assertIn("dlobd train: peer lost: rank 0", ranks[rank].said())
+
+    def assert_record_of(self, rank, out):
+        record, rows = self.record(out)
         self.assertEqual(record["status"], "failed")
         self.assertTrue(record["error"].startswith("peer lost: rank 0"), record["error"])
-        self.assertEqual({row["rank"] for row in rows}, {"1"})
-        self.assertEqual(self.runs(self.path("runs-0")), [])
-        self.assertEqual(self.runs(self.path("runs-2")), [])
+        self.assertEqual({row["rank"] for row in rows}, {str(rank)})
+        self.assertIn(f"it holds what rank {rank} has measured", " ".join(record["warnings"]))
+        self.assertEqual([name for name in os.listdir(out) if name.startswith(".")], [])
+
+    def test_the_lowest_survivor_keeps_the_record(self):
+        for lost in ((0,), (0, 1), (0, 1, 2)):
+            with self.subTest(lost):
+                out = self.path(f"lost-{len(lost)}")
+                self.lose(*lost, out=out)
+                self.assert_record_of(len(lost), out)
+
+    def test_ranks_that_share_no_folder_keep_a_record_each(self):
+        self.lose(0, 2)
+        self.assert_record_of(1, self.path("runs-1"))
+        self.assert_record_of(3, self.path("runs-3"))
+        self.assertEqual(self.runs(self.path("runs-0")) + self.runs(self.path("runs-2")), [])
+
+    def test_ranks_that_differ_in_their_connections_do_not_join(self):
+        rank_0 = self.rank(0, "--steps", "30", "--connections-per-peer", "3")
+        self.refuse(1, "--steps", "30", expected="configuration differs")
+        rank_1 = self.rank(1, "--steps", "30", "--connections-per-peer", "3")
+        for process in (rank_0, rank_1):
+            self.assertEqual(process.wait(PATIENCE), 0, process.said())
 
     def test_an_interrupt_of_one_rank_ends_all_in_order(self):
         endless = ("--steps", "100000000", "--evaluate-every", "100000000")

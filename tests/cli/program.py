@@ -8,6 +8,7 @@ import csv
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -20,6 +21,9 @@ import unittest
 PROGRAM = os.environ["DLOBD"]
 SIDE = 8
 PATIENCE = 60  # seconds that no run of these tests needs
+TIMEOUT = 1.0  # of a peer, in seconds
+SLACK = 4.0    # of this machine, beside all that the program may take
+ENDLESS = ("--steps", "100000000", "--evaluate-every", "100000000")
 
 
 def images_file(pixels, count, side=SIDE, magic=0x803):
@@ -78,6 +82,40 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def listening():
+    """The sockets that listen on this machine: port and inode, so that a port taken again is another."""
+    sockets = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with open(table, encoding="ascii") as file:
+            for line in file.readlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A":
+                    sockets.add((fields[1].split(":")[1], fields[9]))
+    return sockets
+
+
+def listening_of(pids):
+    inodes = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it may have ended
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{number}"))
+                    if found:
+                        inodes.add(found.group(1))
+    return {(port, inode) for port, inode in listening() if inode in inodes}
+
+
+def shared_memory(pids):
+    """What lies in /dev/shm, but for files that bear the process id of somebody else."""
+    names = set()
+    for name in os.listdir("/dev/shm"):
+        owner = re.match(r"\d+", name)
+        if not owner or int(owner.group()) in pids:
+            names.add(name)
+    return names
 
 
 class ProgramTest(unittest.TestCase):

@@ -414,9 +414,12 @@ TEST_F(TcpTest, AWriteToAPeerThatHasLeftIsABrokenLink) {
   connect_all();
   const auto left = run(leaves.shutdown());
   ASSERT_FALSE(left);  // the other did not say goodbye
-  EXPECT_EQ(left.error().message, "peers did not say goodbye in 400 ms: ranks 0");
+  EXPECT_EQ(left.error().message, "no goodbye in 400 ms: ranks 0");
+  EXPECT_EQ(left.error().rank, 0);
   run_for(20ms);
-  EXPECT_TRUE(broken_.empty());  // it left in order
+  // For the one that stays the other left in order.
+  EXPECT_EQ(broken_, std::vector<std::string>{"0: no goodbye in 400 ms: ranks 0"});
+  broken_.clear();
   const Bytes bytes(100);
   std::optional<base::Result<void>> wrote;
   loop_.spawn(keep(stays.write(Write(1, kRegion, 0, bytes, {kKind, 0})), wrote));

@@ -1,6 +1,7 @@
 #include "transport/tcp/endpoint.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -239,12 +240,12 @@ base::Task<base::Result<void>> TcpEndpoint::say_bye(std::shared_ptr<Connection> 
   co_return base::Result<void>();  // if it could not be said, nobody is there to hear it
 }
 
-std::string TcpEndpoint::without_bye() const {
-  std::string ranks;
+std::vector<int> TcpEndpoint::without_bye() const {
+  std::vector<int> ranks;
   for (int other = 0; other < static_cast<int>(peers_.size()); ++other) {
     for (const auto& connection : peers_[static_cast<std::size_t>(other)].connections) {
       if (connection == nullptr || connection->said_bye || !connection->is_open()) continue;
-      ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", other);
+      ranks.push_back(other);
       break;
     }
   }
@@ -254,7 +255,7 @@ std::string TcpEndpoint::without_bye() const {
 base::Task<base::Result<void>> TcpEndpoint::shutdown() {
   if (error()) co_return base::fail(*error());
   leaving_ = true;
-  std::string late;
+  std::vector<int> late;
   const base::TimerId deadline = loop().call_after(options_.peer_timeout, [this, &late] {
     late = without_bye();
     close_all();
@@ -273,9 +274,14 @@ base::Task<base::Result<void>> TcpEndpoint::shutdown() {
   if (error()) co_return base::fail(*error());
   close_all();
   if (!late.empty()) {
-    const auto waited = options_.peer_timeout / std::chrono::milliseconds(1);
-    co_return base::fail(base::ErrorKind::deadline_exceeded,
-                         fmt::format("peers did not say goodbye in {} ms: ranks {}", waited, late));
+    // A peer that runs says it at once: this one does not, or its bytes do not come through.
+    base::Error why(
+        base::ErrorKind::peer_lost,
+        fmt::format("no goodbye in {} ms: ranks {}",
+                    options_.peer_timeout / std::chrono::milliseconds(1), fmt::join(late, ", ")),
+        late.front());
+    link_broke(late.front(), why);
+    co_return base::fail(std::move(why));
   }
   co_return said;
 }

@@ -37,7 +37,8 @@ class TcpEndpoint final : public Endpoint, private Connection::Owner {
       const std::vector<std::vector<std::byte>>& descriptors) override;
   base::Task<base::Result<void>> write(Write write) override;
   base::Task<base::Result<void>> send(Message message) override;
-  // Waits for the peers' goodbyes, at most for the peer time-out.
+  // Waits for the peers' goodbyes, at most for the peer time-out: then the link to the first that
+  // has not said it is broken.
   base::Task<base::Result<void>> shutdown() override;
 
   [[nodiscard]] const SystemCalls& system_calls() const { return calls_; }
@@ -80,7 +81,7 @@ class TcpEndpoint final : public Endpoint, private Connection::Owner {
   void lost(int rank);
   base::Task<base::Result<void>> say_bye(std::shared_ptr<Connection> connection);
   // The ranks whose goodbye is still to come.
-  [[nodiscard]] std::string without_bye() const;
+  [[nodiscard]] std::vector<int> without_bye() const;
 
   base::Result<std::span<std::byte>> place(Connection& from, const FrameHeader& header) override;
   base::Result<void> complete(Connection& from, const FrameHeader& header) override;
