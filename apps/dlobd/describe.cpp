@@ -17,15 +17,13 @@ namespace dlobd::app {
 namespace {
 
 struct Options {
-  std::string stack;
-  std::optional<std::string> behaviour;
-  std::vector<std::string> defects;
+  DesignWords design;
   std::string model = "lenet";
   int ranks = 2;
 };
 
 base::Result<std::string> page(const Options& options) {
-  DLOBD_TRY(design, parse_design(options.stack, options.behaviour, options.defects));
+  DLOBD_TRY(design, parse_design(options.design));
   if (options.ranks < 1 || options.ranks > 65536) {
     return base::fail(base::ErrorKind::invalid_argument,
                       fmt::format("must be from 1 to 65536: --ranks {}", options.ranks));
@@ -45,9 +43,7 @@ void add_describe(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   auto* verb = app.add_subcommand("describe",
                                   "A design in a page: owners, rounds, messages, bytes, defects");
-  verb->add_option("--stack", options->stack, "caffeonspark, allreduce")->required();
-  verb->add_option("--behaviour", options->behaviour, "faithful (default) or fixed");
-  verb->add_option("--defect", options->defects, "NAME=faithful|fixed; repeatable")->take_all();
+  add_design_options(*verb, options->design);
   verb->add_option("--model", options->model, "lenet, softmax")->capture_default_str();
   verb->add_option("--ranks", options->ranks, "Workers")->capture_default_str();
   verb->footer("Example:\n  dlobd describe --stack caffeonspark --model lenet --ranks 4");

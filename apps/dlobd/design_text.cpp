@@ -1,24 +1,41 @@
 #include "design_text.h"
 
 #include <fmt/format.h>
-
-#include <map>
+#include <fmt/ranges.h>
 
 namespace dlobd::app {
 
-base::Result<stacks::Design> parse_design(const std::string& stack,
-                                          const std::optional<std::string>& behaviour,
-                                          const std::vector<std::string>& defects) {
-  std::map<std::string, std::string> chosen;
-  for (const auto& text : defects) {
+void add_design_options(CLI::App& app, DesignWords& words) {
+  app.add_option("--stack", words.stack,
+                 fmt::format("The design: {}", fmt::join(stacks::stack_names(), ", ")))
+      ->required()
+      ->group("Design");
+  app.add_option("--behaviour", words.behaviour,
+                 "faithful to the real stack (default), with its defects fixed, or improved")
+      ->group("Design");
+  app.add_option("--defect", words.defects, "NAME=faithful|fixed, one defect by itself; repeatable")
+      ->take_all()
+      ->group("Design");
+  for (const auto& [name, help] : stacks::option_names()) {
+    app.add_option("--" + name, words.options[name], help)->group("Design");
+  }
+}
+
+base::Result<stacks::Design> parse_design(const DesignWords& words) {
+  stacks::Choices choices;
+  choices.behaviour = words.behaviour;
+  for (const auto& text : words.defects) {
     const auto equals = text.find('=');
     if (equals == std::string::npos) {
       return base::fail(base::ErrorKind::invalid_argument,
                         fmt::format("--defect takes NAME=faithful or NAME=fixed: {}", text));
     }
-    chosen[text.substr(0, equals)] = text.substr(equals + 1);
+    choices.defects[text.substr(0, equals)] = text.substr(equals + 1);
   }
-  return stacks::make_design(stack, behaviour, chosen);
+  for (const auto& [name, value] : words.options) {
+    if (!value.empty()) choices.options[name] = value;
+  }
+  return stacks::make_design(words.stack, choices);
 }
 
 }  // namespace dlobd::app

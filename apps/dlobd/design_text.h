@@ -1,6 +1,9 @@
-// A stack's design from the words of --stack, --behaviour and --defect.
+// The words that choose a stack's design: --stack, --behaviour, --defect, and what single stacks
+// take beyond them (--ps, ...). The same for every verb that takes a design.
 #pragma once
 
+#include <CLI/CLI.hpp>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,9 +13,17 @@
 
 namespace dlobd::app {
 
-// `defects`: "NAME=faithful" or "NAME=fixed" each. invalid_argument with the nearest name.
-base::Result<stacks::Design> parse_design(const std::string& stack,
-                                          const std::optional<std::string>& behaviour,
-                                          const std::vector<std::string>& defects);
+struct DesignWords {
+  std::string stack;
+  std::optional<std::string> behaviour;
+  std::vector<std::string> defects;            // NAME=faithful|fixed
+  std::map<std::string, std::string> options;  // of stacks::option_names(); empty: not given
+};
+
+// `words` outlives the parsing.
+void add_design_options(CLI::App& app, DesignWords& words);
+
+// invalid_argument with the nearest name.
+base::Result<stacks::Design> parse_design(const DesignWords& words);
 
 }  // namespace dlobd::app

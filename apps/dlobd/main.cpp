@@ -1,5 +1,6 @@
 // dlobd: one binary, a verb for each job. Each verb is one small file: parse, call, print.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -10,6 +11,7 @@
 #include "describe.h"
 #include "doctor.h"
 #include "exit_status.h"
+#include "launch_environment.h"
 #include "train.h"
 #include "training/identity.h"
 
@@ -65,7 +67,8 @@ int main(int argc, char** argv) {
 
 `dlobd VERB --help` has more.)");
   int status = 0;
-  dlobd::app::add_train(app, status);
+  const auto environment = dlobd::app::environment_of(environ);
+  dlobd::app::add_train(app, status, environment);
   dlobd::app::add_describe(app, status);
   dlobd::app::add_doctor(app, status);
   dlobd::app::add_bench(app, status);

@@ -9,6 +9,7 @@
 #include "storage/local.h"
 #include "train_modes.h"
 #include "train_options.h"
+#include "train_placement.h"
 
 namespace dlobd::app {
 
@@ -25,8 +26,12 @@ base::Result<void> check_folders(const training::Config& config) {
   return {};
 }
 
-int train(const TrainOptions& options) {
+int train(TrainOptions& options, const Environment& environment) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader of our lines that has gone does not end a run
+  if (auto placed = place_by_environment(options, environment); !placed) {
+    complain(placed.error());
+    return kRefused;
+  }
   storage::LocalStore store;
   auto resolved = resolve(options, store);
   if (!resolved) {
@@ -47,12 +52,12 @@ int train(const TrainOptions& options) {
 
 }  // namespace
 
-void add_train(CLI::App& app, int& status) {
+void add_train(CLI::App& app, int& status, const Environment& environment) {
   auto options = std::make_shared<TrainOptions>();
   auto* verb =
       app.add_subcommand("train", "Train a network through a stack's design, and record the run");
   add_train_options(*verb, *options);
-  verb->callback([options, &status] { status = train(*options); });
+  verb->callback([options, &status, &environment] { status = train(*options, environment); });
 }
 
 }  // namespace dlobd::app

@@ -3,9 +3,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include "launch_environment.h"
+
 namespace dlobd::app {
 
-// Declares the verb; its run sets `status`.
-void add_train(CLI::App& app, int& status);
+// Declares the verb; its run sets `status`. `environment` is the process's own, and outlives `app`.
+void add_train(CLI::App& app, int& status, const Environment& environment);
 
 }  // namespace dlobd::app

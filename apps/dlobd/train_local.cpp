@@ -87,15 +87,15 @@ int train_local(const TrainOptions& options, const Resolved& resolved) {
   const std::string token = random_token();
 
   cluster::LaunchOptions launch;
-  launch.ranks = config.ranks;
+  launch.ranks = config.layout().world_size();
   launch.verbose = options.verbose;
   launch.grace = 2 * config.peer_timeout + std::chrono::seconds(5);
   launch.command = [&config](int rank, const std::string& rendezvous) {
     auto words = own_command();
     for (const std::string& word :
          {std::string("--launched"), std::string("--rank"), std::to_string(rank),
-          std::string("--world-size"), std::to_string(config.ranks), std::string("--rendezvous"),
-          rendezvous}) {
+          std::string("--world-size"), std::to_string(config.layout().world_size()),
+          std::string("--rendezvous"), rendezvous}) {
       words.push_back(word);
     }
     return words;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <charconv>
@@ -14,6 +15,7 @@
 #include "compute/model.h"
 #include "compute/plugin.h"
 #include "compute/profile.h"
+#include "connections.h"
 #include "design_text.h"
 #include "link_text.h"
 #include "metrics/environment.h"
@@ -41,15 +43,7 @@ std::string whole_number(const std::string& text) {
 }  // namespace
 
 void add_train_options(CLI::App& app, TrainOptions& o) {
-  app.add_option("--stack", o.stack, "The design to train with: caffeonspark, allreduce")
-      ->required()
-      ->group("Design");
-  app.add_option("--behaviour", o.behaviour,
-                 "faithful to the real stack (default), or with its defects fixed")
-      ->group("Design");
-  app.add_option("--defect", o.defects, "NAME=faithful|fixed, one defect by itself; repeatable")
-      ->take_all()
-      ->group("Design");
+  add_design_options(app, o.design);
 
   app.add_option("--network", o.network, "tcp, or simulated: virtual time, in one process")
       ->capture_default_str()
@@ -58,6 +52,10 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
       ->group("Network");
   app.add_option("--interface", o.interface,
                  "Network interface of this rank (default: loopback, or the one to the rendezvous)")
+      ->group("Network");
+  app.add_option("--connections-per-peer", o.connections_per_peer,
+                 "TCP connections between each two ranks, 1 to 16; large messages go over all")
+      ->capture_default_str()
       ->group("Network");
   app.add_option(
          "--link", o.link,
@@ -142,6 +140,11 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
   app.add_option("--rendezvous", o.rendezvous,
                  "HOST:PORT where rank 0 waits; all ranks have the same secret in DLOBD_JOB_TOKEN")
       ->group("Cluster");
+  app.add_option("--launcher", o.launcher,
+                 "auto: srun, mpirun, mpiexec and torchrun give what is not said here; none: they "
+                 "do not")
+      ->capture_default_str()
+      ->group("Cluster");
   app.add_flag("--launched", o.launched)->group("");  // hidden: set by our launcher only
 
   app.footer(R"(Examples:
@@ -155,6 +158,9 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
     dlobd train --stack allreduce --until-accuracy 0.985 --evaluate-every 200 --checkpoint checkpoints
   One rank of two, started by hand on two hosts:
     DLOBD_JOB_TOKEN=secret dlobd train --stack allreduce --rank 0 --world-size 2 --rendezvous node1:7000
+  Four ranks, started by a cluster's launcher:
+    mpirun -n 4 dlobd train --stack allreduce
+    srun -n 4 dlobd train --stack allreduce
 
 Exit status: 0 done; 1 failed or target missed; 2 refused before ranks started; 130 interrupted.)");
 }
@@ -192,6 +198,7 @@ Result<void> resolve_network(const TrainOptions& o, training::Config& config) {
       return fail(ErrorKind::invalid_argument,
                   "--link describes a simulated network: add --network simulated, or leave it out");
     }
+    DLOBD_TRY_VOID(connections, check_connections_per_peer(o.connections_per_peer));
     if (!o.interface.empty()) {
       DLOBD_TRY_VOID(address, transport::tcp::interface_address(o.interface));
     }
@@ -199,6 +206,10 @@ Result<void> resolve_network(const TrainOptions& o, training::Config& config) {
     if (!o.interface.empty()) {
       return fail(ErrorKind::invalid_argument,
                   "--network simulated has no --interface: leave it out");
+    }
+    if (o.connections_per_peer != 1) {
+      return fail(ErrorKind::invalid_argument,
+                  "--network simulated has no --connections-per-peer: leave it out");
     }
     config.link_text = o.link.value_or(std::string(kDefaultLink));
     DLOBD_TRY(link, parse_link(config.link_text));
@@ -248,6 +259,13 @@ Result<void> resolve_optimizer(const TrainOptions& o, training::Config& config) 
   return {};
 }
 
+// That this process may run on: a launcher of clusters may have bound it to some.
+double allowed_cpus() {
+  cpu_set_t set;
+  const bool known = sched_getaffinity(0, sizeof set, &set) == 0;
+  return known ? CPU_COUNT(&set) : std::numeric_limits<double>::infinity();
+}
+
 Result<void> resolve_processor(const TrainOptions& o, training::Config& config) {
   DLOBD_TRY(processor, compute::Processor::parse(o.processor));
   config.processor = processor;
@@ -259,10 +277,12 @@ Result<void> resolve_processor(const TrainOptions& o, training::Config& config) 
   const auto environment = metrics::read_environment();
   const double cpus =
       std::min(environment.quota.value_or(1e9), static_cast<double>(environment.cores.value_or(1)));
-  // Of ranks that somebody else starts, nobody knows how many share this host.
-  const int sharing = o.rank && !o.launched ? 1 : config.ranks;
+  // A launcher of clusters may have bound this rank to CPUs of its own; those of ours share theirs.
+  const bool placed = o.rank && !o.launched;
+  const double share = placed ? std::min(cpus / o.ranks_here, allowed_cpus())
+                              : std::min(cpus, allowed_cpus()) / config.ranks;
   config.threads =
-      o.threads > 0 ? static_cast<int>(o.threads) : std::max(1, static_cast<int>(cpus / sharing));
+      o.threads > 0 ? static_cast<int>(o.threads) : std::max(1, static_cast<int>(share));
   if (o.blas) {
     DLOBD_TRY(blas, compute::parse_blas(*o.blas));
     if (processor.needs_libtorch()) {
@@ -336,19 +356,25 @@ Result<void> resolve_resume(const TrainOptions& o, storage::Store& store,
 
 Result<Resolved> resolve(const TrainOptions& o, storage::Store& store) {
   training::Config config;
-  DLOBD_TRY(design, parse_design(o.stack, o.behaviour, o.defects));
+  DLOBD_TRY(design, parse_design(o.design));
   config.design = design;
   DLOBD_TRY_VOID(network, resolve_network(o, config));
   DLOBD_TRY_VOID(placement, resolve_placement(o));
-  const std::int64_t ranks = o.world_size.value_or(o.ranks);
-  if (o.world_size && o.ranks != 1 && o.ranks != *o.world_size) {
-    return fail(ErrorKind::invalid_argument,
-                fmt::format("this stack has workers only: --ranks {} and --world-size {} differ",
-                            o.ranks, *o.world_size));
+  // --world-size counts the servers of the design too.
+  const std::int64_t ranks = o.world_size ? *o.world_size - design.servers : o.ranks;
+  if (o.world_size && o.ranks != 1 && o.ranks != ranks) {
+    return fail(
+        ErrorKind::invalid_argument,
+        fmt::format("--ranks {} and --world-size {} contradict each other: {} of role {} are "
+                    "counted in the world size",
+                    o.ranks, *o.world_size, design.servers,
+                    design.servers > 0 ? design.server_role : "server"));
   }
   if (ranks < 1 || ranks > 65536) {
     return fail(ErrorKind::invalid_argument,
-                fmt::format("must be from 1 to 65536: --ranks {}", ranks));
+                o.world_size ? fmt::format("leaves no worker beside {} of role {}: --world-size {}",
+                                           design.servers, design.server_role, *o.world_size)
+                             : fmt::format("must be from 1 to 65536: --ranks {}", ranks));
   }
   config.ranks = static_cast<int>(ranks);
   DLOBD_TRY_VOID(processor, resolve_processor(o, config));

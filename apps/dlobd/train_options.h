@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "compute/model.h"
+#include "design_text.h"
 #include "records/dataset.h"
 #include "storage/store.h"
 #include "training/config.h"
@@ -16,12 +17,11 @@
 namespace dlobd::app {
 
 struct TrainOptions {
-  std::string stack;
-  std::optional<std::string> behaviour;
-  std::vector<std::string> defects;  // NAME=faithful|fixed
+  DesignWords design;
   std::string network = "tcp";
   std::optional<std::string> provider;
   std::string interface;
+  std::int64_t connections_per_peer = 1;
   std::optional<std::string> link;
   std::string processor = "cpu+onednn";
   std::optional<std::string> blas;
@@ -50,9 +50,14 @@ struct TrainOptions {
   bool verbose = false;
 
   // One rank of a job that somebody else starts.
+  std::string launcher = "auto";
   std::optional<std::int64_t> rank;
   std::optional<std::int64_t> world_size;
   std::string rendezvous;
+  // Of a job that a cluster's launcher has started (train_placement.h).
+  std::string rendezvous_by;  // the launcher whose environment gave it; empty: the user
+  int ranks_here = 1;         // that share this host with this one, itself included
+  std::string token;          // where DLOBD_JOB_TOKEN has none
   bool launched = false;  // by our own launcher: descriptors are inherited
 };
 

@@ -4,6 +4,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "cluster/local_launcher.h"
@@ -11,6 +14,7 @@
 #include "cluster/tcp_link.h"
 #include "exit_status.h"
 #include "run_view.h"
+#include "succession.h"
 #include "train_modes.h"
 #include "training/real_rank.h"
 #include "transport/tcp/wire.h"
@@ -42,33 +46,69 @@ int run_launched(const Resolved& resolved, training::Placement placement,
   return exit_code_of(end);
 }
 
-// Started by the user. Rank 0 hears of all; the others keep their own reports, in case that it is
-// lost.
+// Started by the user. Rank 0 hears of all and writes; the others keep their own reports: when rank
+// 0 is lost, the lowest of them writes what it has.
 int run_alone(const TrainOptions& options, const Resolved& resolved, training::Placement placement,
               const training::Replicas& replicas) {
   const bool writes = placement.rank == 0;
-  RunView view(resolved.config, resolved.dataset.count(records::Part::train),
-               metrics::RunSource::measured, options.json);
+  // A rank that writes nothing shows nothing either.
+  std::optional<RunView> view;
+  const auto open_view = [&] {
+    view.emplace(resolved.config, resolved.dataset.count(records::Part::train),
+                 metrics::RunSource::measured, options.json);
+  };
+  if (writes) open_view();
   std::vector<metrics::Blob> kept;
   training::Observers observers;
   if (writes) {
-    observers.shipped = [&view](int rank, const metrics::Blob& blob) { view.add(rank, blob); };
+    observers.shipped = [&view](int rank, const metrics::Blob& blob) { view->add(rank, blob); };
   } else {
     observers.kept = [&kept](const metrics::Blob& blob) { kept.push_back(blob); };
   }
+  const auto news = std::make_shared<cluster::HubNews>();
+  observers.news = news;
   const auto end =
       training::run_real_rank(resolved.config, placement, resolved.dataset, replicas, observers);
-  if (writes) return view.finish(end);
-  // Rank 0 was to write the record. Rank 1 is the lowest survivor when it is the lost one.
-  if (!end && end.error().kind == base::ErrorKind::peer_lost && end.error().rank == 0 &&
-      placement.rank == 1) {
-    view.warn("rank 0, which was to write this record, is lost: it holds what rank 1 has measured");
-    for (const auto& blob : kept) view.add(placement.rank, blob);
-    return view.finish(end);
+  const bool lost = !end && end.error().kind == base::ErrorKind::peer_lost;
+  const Succession succession(resolved.config.out, news->run, placement.rank);
+  if (writes) {
+    view->call(succession.run());
+    // Others have written where this rank was given up and runs again.
+    if (!lost || !succession.is_over()) return view->finish(end);
+  } else if (lost && news->hub_lost &&
+             succession.falls_to_this_rank(resolved.config.peer_timeout / 2)) {
+    open_view();
+    view->call(succession.run());
+    view->warn(fmt::format(
+        "rank 0, which was to write this record, is lost: it holds what rank {} has measured",
+        placement.rank));
+    for (const auto& blob : kept) view->add(placement.rank, blob);
+    return view->finish(end);
   }
   if (!end) complain(end.error());
   const int status = exit_code_of(end);
   return status == kTargetMissed ? kFailed : status;
+}
+
+// A host's name that means another host, or the host itself alone, would leave the others waiting.
+base::Result<int> listen_for_hub(const TrainOptions& options) {
+  auto fd = cluster::listen_on(options.rendezvous);
+  if (options.rendezvous_by.empty()) return fd;
+  if (!fd) {
+    return base::fail(fd.error().while_doing(fmt::format(
+        "listening where {} has it: --rendezvous names another place", options.rendezvous_by)));
+  }
+  constexpr std::string_view kLoopback = "127.";
+  const std::string bound = cluster::local_address(*fd);
+  if (!bound.starts_with(kLoopback) || options.rendezvous.starts_with(kLoopback) ||
+      options.rendezvous.starts_with("localhost")) {
+    return fd;
+  }
+  ::close(*fd);
+  return base::fail(base::ErrorKind::invalid_argument,
+                    fmt::format("no other host can reach rank 0 by its name: give --rendezvous "
+                                "ADDRESS:PORT: {} is {} here",
+                                options.rendezvous, bound));
 }
 
 }  // namespace
@@ -77,14 +117,15 @@ int train_rank(const TrainOptions& options, const Resolved& resolved) {
   training::Placement placement;
   placement.rank = static_cast<int>(*options.rank);
   placement.rendezvous = options.rendezvous;
-  const char* token = std::getenv("DLOBD_JOB_TOKEN");
-  if (token == nullptr || *token == '\0') {
+  placement.connections_per_peer = static_cast<int>(options.connections_per_peer);
+  const char* secret = std::getenv("DLOBD_JOB_TOKEN");
+  placement.token = secret == nullptr || *secret == '\0' ? options.token : secret;
+  if (placement.token.empty()) {
     complain(base::Error(
         base::ErrorKind::invalid_argument,
         "set DLOBD_JOB_TOKEN to one secret on all ranks: it keeps strangers out of the job"));
     return kRefused;
   }
-  placement.token = token;
   if (placement.token.size() > transport::tcp::kMaxTokenBytes) {
     complain(base::Error(base::ErrorKind::invalid_argument,
                          fmt::format("DLOBD_JOB_TOKEN is too long: {} of at most {} bytes",
@@ -93,7 +134,7 @@ int train_rank(const TrainOptions& options, const Resolved& resolved) {
   }
   unsetenv("DLOBD_JOB_TOKEN");
   if (!options.launched && placement.rank == 0) {
-    const auto fd = cluster::listen_on(placement.rendezvous);
+    const auto fd = listen_for_hub(options);
     if (!fd) {
       complain(fd.error());
       return kRefused;

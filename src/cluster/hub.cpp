@@ -40,6 +40,7 @@ struct Seat {
   std::string phase = "rendezvous";
   base::Time last_heard{0};
   bool left = false;      // has said bye
+  bool aside = false;     // takes no part in all-gathers and stops
   bool gone = false;      // its link has ended
   bool answered = false;  // has said how far it is, after a request to stop
   std::uint64_t begun = 0;
@@ -50,7 +51,6 @@ struct Collection {
   std::string what;
   int first = 0;  // the rank that came first and named it
   std::vector<Blob> blobs;
-  std::size_t missing = 0;
 };
 
 class HubCore : public std::enable_shared_from_this<HubCore> {
@@ -174,7 +174,9 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
     newcomer.link = std::move(link);
     newcomer.host = hello.host;
     newcomer.last_heard = loop_.now();
-    send(newcomer, Heartbeat());
+    Run run;
+    run.name = identity_.run;
+    send(newcomer, run);
     if (verdict_) return send(newcomer, verdict_message());
     if (++joined_ < seats_.size()) return;
     loop_.cancel(join_timer_);
@@ -219,7 +221,6 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
     Collection& collection = collections_[m.sequence];
     if (collection.blobs.empty()) {
       collection.blobs.resize(seats_.size());
-      collection.missing = seats_.size();
       collection.what = std::move(m.what);
       collection.first = rank;
     } else if (m.what != collection.what) {
@@ -228,14 +229,13 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
                                        collection.first, collection.what)));
     }
     collection.blobs[static_cast<std::size_t>(rank)] = std::move(m.blob);
-    if (--collection.missing == 0) {
-      Gathered gathered;
-      gathered.sequence = m.sequence;
-      gathered.blobs = std::move(collection.blobs);
-      collections_.erase(m.sequence);
-      broadcast(gathered);
-    }
+    finish_gathers();
     check_gathers();
+  }
+  void handle(int rank, Aside&) {
+    seat(rank).aside = true;
+    finish_gathers();
+    agree_on_stop();
   }
   void handle(int rank, Suspect& m) {
     // A member that says so of us has waited for its time-out: it is we who did not run.
@@ -281,11 +281,28 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
     link_ended(rank, "its control link carried a message that no member sends");
   }
 
+  // Those to which all have come.
+  void finish_gathers() {
+    while (!collections_.empty()) {
+      const auto first = collections_.begin();  // each rank gathers in order
+      const bool complete = std::all_of(seats_.begin(), seats_.end(), [&first](const Seat& seat) {
+        return seat.aside || seat.gathers > first->first;
+      });
+      if (!complete) return;
+      Gathered gathered;
+      gathered.sequence = first->first;
+      gathered.blobs = std::move(first->second.blobs);
+      collections_.erase(first);
+      broadcast(gathered);
+    }
+  }
+
   // An all-gather that lacks a rank which has left would never end.
   void check_gathers() {
     for (const auto& [sequence, collection] : collections_) {
       for (int rank = 0; rank < identity_.world_size; ++rank) {
-        if (!seat(rank).left || seat(rank).gathers > sequence) continue;
+        const Seat& other = seat(rank);
+        if (!other.left || other.aside || other.gathers > sequence) continue;
         return judge(Verdict(Verdict::Cause::failed, rank, seat(rank).phase,
                              "it left while the others gather"));
       }
@@ -296,7 +313,7 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
     if (!stopping_ || stop_sent_ || verdict_) return;
     StopAt stop;
     for (const Seat& seat : seats_) {
-      if (!seat.answered && !seat.left) return;
+      if (!seat.answered && !seat.left && !seat.aside) return;
       stop.step = std::max(stop.step, seat.begun);  // the step after the last begun
     }
     stop_sent_ = true;

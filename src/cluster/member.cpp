@@ -30,11 +30,12 @@ std::string host_name() {
 class MemberCore : public std::enable_shared_from_this<MemberCore> {
  public:
   MemberCore(base::Loop& loop, std::unique_ptr<Link> link, int rank, int world_size,
-             Member::Options options)
+             Member::Options options, std::shared_ptr<HubNews> news)
       : loop_(loop),
         link_(std::move(link)),
         rank_(rank),
         world_size_(world_size),
+        news_(std::move(news)),
         options_(options),
         beat_(loop, options.peer_timeout),
         started_(loop.now()),
@@ -112,7 +113,10 @@ class MemberCore : public std::enable_shared_from_this<MemberCore> {
       if (auto core = weak.lock()) core->changed_.wake_all();
     });
     while (!self->bye_all_ && !self->link_gone_ && !self->shut_) {
-      if (self->verdict_ && self->loop_.now() >= until) break;
+      if (self->verdict_ && self->loop_.now() >= until) {
+        if (self->news_) self->news_->hub_lost = true;
+        break;
+      }
       co_await self->changed_.wait();
     }
     self->loop_.cancel(timer);
@@ -165,6 +169,9 @@ class MemberCore : public std::enable_shared_from_this<MemberCore> {
 
   void handle(Welcome&) { welcomed_ = true, changed_.wake_all(); }
   void handle(Heartbeat&) {}
+  void handle(Run& m) {
+    if (news_) news_->run = std::move(m.name);
+  }
   void handle(Phase& m) { hub_phase_ = std::move(m.phase); }
   void handle(Refuse& m) {
     if (!refusal_) {
@@ -179,6 +186,7 @@ class MemberCore : public std::enable_shared_from_this<MemberCore> {
       hub_lost("its all-gather is not of this world size");
       return;
     }
+    if (m.sequence >= gathers_) return;  // of the others, beside whom this rank stands
     gathered_.emplace(m.sequence, std::move(m.blobs));
     changed_.wake_all();
   }
@@ -226,6 +234,7 @@ class MemberCore : public std::enable_shared_from_this<MemberCore> {
   // Rank 0 is told, for the case that it wakes up again, then not listened to any more.
   void hub_lost(std::string reason) {
     if (!bye_all_ && !refusal_) {
+      if (news_) news_->hub_lost = true;
       Suspect message;
       message.peer = 0;
       message.reason = reason;
@@ -258,6 +267,7 @@ class MemberCore : public std::enable_shared_from_this<MemberCore> {
   std::unique_ptr<Link> link_;
   int rank_;
   int world_size_;
+  std::shared_ptr<HubNews> news_;  // also of those who sent this rank; may be null
   Member::Options options_;
   Beat beat_;
   base::Time started_;
@@ -312,6 +322,7 @@ class LinkedMember final : public Member {
   Task<Result<bool>> may_begin(std::uint64_t step) override {
     return MemberCore::may_begin(core_, step);
   }
+  void stand_aside() override { core_->send(Aside()); }
   void ship(Blob blob) override {
     Ship message;
     message.blob = std::move(blob);
@@ -333,8 +344,8 @@ Task<Result<std::unique_ptr<Member>>> Member::join(base::Loop& loop, std::unique
     co_return base::fail(ErrorKind::invalid_argument,
                          fmt::format("a job needs at least one rank: {}", identity.world_size));
   }
-  auto core =
-      std::make_shared<MemberCore>(loop, std::move(link), rank, identity.world_size, options);
+  auto core = std::make_shared<MemberCore>(loop, std::move(link), rank, identity.world_size,
+                                           options, std::move(identity.news));
   Hello hello;
   hello.version = std::move(identity.version);
   hello.token = std::move(identity.token);

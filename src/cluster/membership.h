@@ -12,6 +12,8 @@
 //              itself the culprit (rank 0), whatever else was suspected.
 //   stop       an agreed last step: after request_stop() on any rank, each rank holds at most one
 //              step ahead until the hub has said the step after which all stop
+//   aside      a rank that serves the others (a parameter server) takes no part in what they gather
+//              and agree on any more; it stays alive to all, and is lost like any other
 //   ship       blobs for the hub's rank (records)
 //
 // Belongs to the loop's thread. The same code runs over TCP and over simulated links.
@@ -34,11 +36,19 @@ namespace dlobd::cluster {
 
 using Blob = std::vector<std::byte>;
 
+// What a member has heard of its hub, for those who look after the run when the member has gone.
+struct HubNews {
+  std::string run;        // what the hub calls this run; empty: the rank was never taken in
+  bool hub_lost = false;  // its end was not in order
+};
+
 struct JobIdentity {
   std::string token;          // secret of the job
   std::string version;        // of the program
   std::string configuration;  // what all ranks must agree on: base/settings.h
   int world_size = 1;
+  std::string run;                // of the hub: what it calls this run; may be empty
+  std::shared_ptr<HubNews> news;  // of a member: where it writes what it hears; null: nowhere
 };
 
 // Why the job ends before its time.
@@ -93,6 +103,9 @@ class Member {
   // May step `step` begin? Waits while a stop is being agreed. False: the agreed end lies before
   // it.
   virtual base::Task<base::Result<bool>> may_begin(std::uint64_t step) = 0;
+
+  // From now on the others gather and stop without this rank; it only leaves.
+  virtual void stand_aside() = 0;
 
   virtual void ship(Blob blob) = 0;
   // Orderly end: returns when all ranks have said it. Later ends of links are no failure. After a

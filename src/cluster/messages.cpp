@@ -35,6 +35,7 @@ void put(BinaryWriter&, const Welcome&) {}
 void put(BinaryWriter&, const Heartbeat&) {}
 void put(BinaryWriter&, const StopRequest&) {}
 void put(BinaryWriter&, const ByeAll&) {}
+void put(BinaryWriter&, const Aside&) {}
 void put(BinaryWriter& w, const Hello& m) {
   for (const char c : kMagic) w.integer(static_cast<std::uint8_t>(c));
   w.text<Length>(m.version);
@@ -87,11 +88,15 @@ void put(BinaryWriter& w, const Ship& m) {
 void put(BinaryWriter& w, const Bye& m) {
   w.integer(m.begun);
 }
+void put(BinaryWriter& w, const Run& m) {
+  w.text<Length>(m.name);
+}
 
 void get(BinaryReader&, Welcome&) {}
 void get(BinaryReader&, Heartbeat&) {}
 void get(BinaryReader&, StopRequest&) {}
 void get(BinaryReader&, ByeAll&) {}
+void get(BinaryReader&, Aside&) {}
 void get(BinaryReader& r, Hello& m) {
   for (const char c : kMagic) {
     if (r.integer<std::uint8_t>() != static_cast<std::uint8_t>(c)) r.refuse();
@@ -158,6 +163,9 @@ void get(BinaryReader& r, Ship& m) {
 }
 void get(BinaryReader& r, Bye& m) {
   m.begun = r.integer<std::uint64_t>();
+}
+void get(BinaryReader& r, Run& m) {
+  m.name = r.text<Length>();
 }
 
 template <std::size_t I = 0>

@@ -95,9 +95,17 @@ struct Bye {
 // Hub to member: you may go.
 struct ByeAll {};
 
+// Member to hub: all-gathers and stops go on without me.
+struct Aside {};
+
+// Hub to member, in answer to a good hello: what this run is called.
+struct Run {
+  std::string name;
+};
+
 using Message =
     std::variant<Hello, Welcome, Refuse, Gather, Gathered, Heartbeat, Phase, Suspect, Failure,
-                 VerdictMessage, StopRequest, StopReply, StopAt, Ship, Bye, ByeAll>;
+                 VerdictMessage, StopRequest, StopReply, StopAt, Ship, Bye, ByeAll, Aside, Run>;
 
 std::vector<std::byte> encode(const Message& message);
 

@@ -62,10 +62,11 @@ BigDlBlocks::BigDlBlocks(Context context, BigDlDefects defects)
       memory_(context),
       fetcher_(context, memory_, defects.lookup_per_block),
       server_(context, memory_),
-      settled_parameters_(context.endpoint, bigdl::kind::settled_parameters,
-                          "a settled slice of the parameters"),
-      settled_momentum_(context.endpoint, bigdl::kind::settled_momentum,
-                        "a settled slice of the momentum"),
+      parameters_(context.endpoint, context.arena.parameters(), bigdl::region::parameters,
+                  bigdl::kind::settled_parameters, memory_.slices(),
+                  "a settled slice of the parameters"),
+      momentum_(context.endpoint, context.optimizer.momentum(), bigdl::region::momentum,
+                bigdl::kind::settled_momentum, memory_.slices(), "a momentum slice"),
       master_(make_buffer("master", memory_.slice_of(rank_).size(), context.arena.backing())) {
   auto& endpoint = context_.endpoint;
   endpoint.register_memory(bigdl::region::parameters,
@@ -249,39 +250,15 @@ void BigDlBlocks::update() {
 }
 
 base::Task<base::Result<void>> BigDlBlocks::settle(Settle what) {
-  auto parameters = co_await gather(context_.arena.parameters(), bigdl::region::parameters,
-                                    bigdl::kind::settled_parameters, settled_parameters_);
+  auto parameters = co_await parameters_.gather();
   DLOBD_CO_CHECK(parameters);
-  if (what == Settle::parameters_and_optimizer) {
-    if (defects_.momentum_not_saved) {
-      hide_momentum();
-    } else {
-      auto momentum = co_await gather(context_.optimizer.momentum(), bigdl::region::momentum,
-                                      bigdl::kind::settled_momentum, settled_momentum_);
-      DLOBD_CO_CHECK(momentum);
-    }
+  if (what == Settle::parameters) co_return base::Result<void>();
+  if (defects_.momentum_not_saved) {
+    hide_momentum();
+    co_return base::Result<void>();
   }
-  ++settles_;
-  co_return base::Result<void>();
-}
-
-// Every owner's slice of `values`, to rank 0.
-base::Task<base::Result<void>> BigDlBlocks::gather(std::span<float> values,
-                                                   transport::RegionId target, transport::Kind kind,
-                                                   Inbox& inbox) {
-  if (rank_ > 0) {
-    const transport::Notification notification{kind, settles_};
-    transport::Write write(0, target, memory_.slice_of(rank_).begin * sizeof(float),
-                           std::as_bytes(part(values, rank_)), notification, Traffic::apart);
-    auto sent = co_await context_.endpoint.write(write);
-    co_return sent;
-  }
-  for (int owner = 1; owner < workers_; ++owner) {
-    const std::uint64_t bytes = memory_.slice_of(owner).size() * sizeof(float);
-    auto arrived = co_await inbox.from(owner, settles_, bytes);
-    DLOBD_CO_CHECK(arrived);
-  }
-  co_return base::Result<void>();
+  auto momentum = co_await momentum_.gather();
+  co_return momentum;
 }
 
 // Rank 0's buffer is what a snapshot saves; the next update finds its momentum again.

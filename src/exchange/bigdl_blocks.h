@@ -12,7 +12,7 @@
 #include "exchange/bigdl_protocol.h"
 #include "exchange/bigdl_transfer.h"
 #include "exchange/exchange.h"
-#include "exchange/inbox.h"
+#include "exchange/gather_slices.h"
 
 namespace dlobd::exchange {
 
@@ -45,8 +45,6 @@ class BigDlBlocks final : public Exchange {
   void use_weights(int owner);
   void sum_gradients();
   void update();
-  base::Task<base::Result<void>> gather(std::span<float> values, transport::RegionId target,
-                                        transport::Kind kind, Inbox& inbox);
   void hide_momentum();
   [[nodiscard]] bigdl::Block own_block(bigdl::Sort sort, int slice) const;
   [[nodiscard]] std::span<float> part(std::span<float> whole, int slice) const;
@@ -62,13 +60,12 @@ class BigDlBlocks final : public Exchange {
   bigdl::BlockMemory memory_;
   bigdl::BlockFetcher fetcher_;
   bigdl::BlockServer server_;
-  Inbox settled_parameters_;
-  Inbox settled_momentum_;
+  GatherSlices parameters_;
+  GatherSlices momentum_;
   // Of the own slice, in float32, while the arena holds what the forward pass uses.
   compute::ParameterArena master_;
   std::vector<float> hidden_momentum_;  // of the own slice, while rank 0's shows zeros
   std::uint64_t step_ = 0;
-  std::uint32_t settles_ = 0;
   bool result_due_ = false;  // of the second job: it goes with the next word to the driver
   bool registered_ = false;  // the blocks of gradients
 };

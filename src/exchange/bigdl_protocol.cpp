@@ -91,6 +91,12 @@ compute::Range BlockMemory::slice_of(int rank) const {
   return front_loaded_slice(elements_, workers_, rank);
 }
 
+std::vector<compute::Range> BlockMemory::slices() const {
+  std::vector<compute::Range> slices;
+  for (int rank = 0; rank < workers_; ++rank) slices.push_back(slice_of(rank));
+  return slices;
+}
+
 // The block of weights first, then the gradients of all slices.
 std::span<std::uint16_t> BlockMemory::own(Block block) const {
   const std::size_t weights = slice_of(rank_).size();

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/loop.h"
 #include "base/result.h"
@@ -81,6 +82,7 @@ class BlockMemory {
   explicit BlockMemory(const Context& context);  // registers both regions
 
   [[nodiscard]] compute::Range slice_of(int rank) const;
+  [[nodiscard]] std::vector<compute::Range> slices() const;  // by rank
   // One of this worker's.
   [[nodiscard]] std::span<std::uint16_t> own(Block block) const;
   // Where `peer`'s block lands, of `elements` elements. The own slot is free for other use.

@@ -10,6 +10,10 @@
 //                 UPDATE     SGD over all P values; only slice r is right, the rest is overwritten
 //                            by the next step's weights
 //
+// Over one-sided writes (rdma) the same messages land straight where they are used: weights in the
+// arena; gradients, as ever, in a slot for each peer. They are added in the order of their arrival
+// (arrival_order), and one queue tells of both kinds (untyped_notification, see cos_arrivals.h).
+//
 //   per rank and step: 2(N-1) messages out and in, 8P(N-1)/N bytes out and in (exactly: 4 bytes
 //   times (N-1) |slice r| + P - |slice r|, either way); two rounds; N = 1 sends nothing.
 //
@@ -24,10 +28,16 @@
 //   arena     (weights landing directly) by the same message, o has finished its backward pass over
 //             the weights of step t. But o may still be in its update, and its evaluation or
 //             snapshot of step t may yet come. So a direct landing is right only if o's update
-//             leaves foreign slices alone (optimizer_full fixed), and if a settled arena already
-//             holds the values that W(t+1) brings (snapshot_ungathered fixed): then the early write
-//             changes no bit. In all other cases weights land in the staging region and are copied
-//             by the weight phase, as the real socket variant copies them out of its queues.
+//             leaves foreign slices alone, and if the early write changes no bit of a settled
+//             arena or cannot come.
+//             sockets: direct with optimizer_full and snapshot_ungathered fixed, for then a settled
+//             arena already holds the values that W(t+1) brings. In all other cases weights land
+//             in the staging region and are copied by the weight phase, as the real socket variant
+//             copies them out of its queues.
+//             rdma: always direct. With optimizer_full, the work on foreign slices, whose result is
+//             of no use, is done on a shadow of them: in the original it races with the peers'
+//             writes. With snapshot_ungathered, foreign slices of a settled arena hold the weights
+//             of step t, or, where ranks do not meet after settling, already those of t+1.
 //   settle    s writes after its finish_step(t), so after o's G(t): the argument of staging and
 //             arena. The next W(t+1) carries the same values as the settled message, so their order
 //             does not matter. Momentum lands at rank 0 only, in slices that rank 0's update leaves
@@ -36,6 +46,8 @@
 //   sources   begin_step and finish_step return only when their own writes have been handed over,
 //             so neither the update nor the next backward pass changes bytes on their way.
 #include "exchange/cos_shard_push.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -74,17 +86,20 @@ CosShardPush::CosShardPush(Context context, CosDefects defects)
       world_size_(context.endpoint.world_size()),
       rotation_(rotated(rank_, world_size_)),
       own_(slice_of(rank_)),
-      weights_direct_(!defects.optimizer_full && !defects.snapshot_ungathered),
+      weights_direct_(defects.rdma || (!defects.optimizer_full && !defects.snapshot_ungathered)),
       momentum_direct_(!defects.optimizer_full),
       scratch_(make_buffer("scratch", static_cast<std::size_t>(world_size_ - 1) * own_.size(),
                            context.arena.backing())),
-      weights_(context.endpoint, kind::weights, "a weight slice"),
-      gradients_(context.endpoint, kind::gradients, "a gradient slice"),
+      arrivals_(context.endpoint, defects.rdma && defects.untyped_notification),
       settled_weights_(context.endpoint, kind::settled_weights, "a settled weight slice"),
       settled_momentum_(context.endpoint, kind::settled_momentum, "a momentum slice") {
   if (!weights_direct_ || !momentum_direct_) {
     staging_ = std::make_unique<compute::ParameterArena>(
         make_buffer("staging", context.arena.size(), context.arena.backing()));
+  }
+  if (defects.rdma && defects.optimizer_full && world_size_ > 1) {
+    shadow_ = std::make_unique<compute::ParameterArena>(
+        make_buffer("shadow", context.arena.size(), context.arena.backing()));
   }
   auto& endpoint = context_.endpoint;
   endpoint.register_memory(region::parameters, std::as_writable_bytes(context.arena.parameters()));
@@ -112,30 +127,37 @@ void CosShardPush::copy_from_staging(std::span<float> to, std::span<const float>
 base::Task<base::Result<void>> CosShardPush::begin_step(std::uint64_t step) {
   step_ = step;
   const auto scope = context_.phases.enter(Phase::exchange);
-  auto gathered = co_await gather_weights(false, static_cast<std::uint32_t>(step));
+  auto gathered = co_await gather_weights(false, 0);
   co_return gathered;
 }
 
 base::Task<base::Result<void>> CosShardPush::gather_weights(bool settling, std::uint32_t index) {
+  const Notification notification = settling ? Notification{kind::settled_weights, index}
+                                             : arrivals_.notification(CosMessage::weights, step_);
   base::TaskGroup sends(context_.endpoint.loop());
   for (const int peer : rotation()) {
     transport::Write write(peer, weights_direct_ ? region::parameters : region::staging,
                            own_.begin * sizeof(float),
-                           std::as_bytes(part(context_.arena.parameters(), own_)),
-                           Notification{settling ? kind::settled_weights : kind::weights, index},
+                           std::as_bytes(part(context_.arena.parameters(), own_)), notification,
                            settling ? Traffic::apart : Traffic::data);
     sends.spawn(context_.endpoint.write(write));
   }
-  auto received = co_await receive_weights(settling ? settled_weights_ : weights_, index);
+  auto received = co_await receive_weights(settling, index);
   auto sent = co_await sends.join();
   DLOBD_CO_CHECK(received);
   co_return sent;
 }
 
-base::Task<base::Result<void>> CosShardPush::receive_weights(Inbox& inbox, std::uint32_t index) {
+base::Task<base::Result<void>> CosShardPush::receive_weights(bool settling, std::uint32_t index) {
+  base::Result<void> arrived;
   for (const int peer : rotation()) {
     const compute::Range theirs = slice_of(peer);
-    auto arrived = co_await inbox.from(peer, index, theirs.size() * sizeof(float));
+    const std::size_t bytes = theirs.size() * sizeof(float);
+    if (settling) {
+      arrived = co_await settled_weights_.from(peer, index, bytes);
+    } else {
+      arrived = co_await arrivals_.from(peer, CosMessage::weights, step_, bytes);
+    }
     DLOBD_CO_CHECK(arrived);
     if (!weights_direct_) {
       copy_from_staging(context_.arena.parameters(), staging_->parameters(), theirs);
@@ -156,8 +178,7 @@ base::Task<base::Result<StepOutcome>> CosShardPush::finish_step() {
           gradient_slot(context_.arena.size(), world_size_, peer, rank_) * sizeof(float);
       transport::Write write(peer, region::scratch, slot,
                              std::as_bytes(part(context_.arena.gradients(), slice_of(peer))),
-                             Notification{kind::gradients, static_cast<std::uint32_t>(step_)},
-                             Traffic::data);
+                             arrivals_.notification(CosMessage::gradients, step_), Traffic::data);
       sends.spawn(context_.endpoint.write(write));
     }
     auto received = co_await receive_gradients();
@@ -166,21 +187,52 @@ base::Task<base::Result<StepOutcome>> CosShardPush::finish_step() {
     DLOBD_CO_CHECK(sent);
   }
   const auto scope = context_.phases.enter(Phase::update);
-  const compute::Range all{0, context_.arena.size()};
-  context_.optimizer.update(step_, defects_.optimizer_full ? all : own_);
+  update();
   co_return StepOutcome::parameters_replaced;
 }
 
 base::Task<base::Result<void>> CosShardPush::receive_gradients() {
-  for (const int peer : rotation()) {
-    auto arrived = co_await gradients_.from(peer, static_cast<std::uint32_t>(step_),
-                                            own_.size() * sizeof(float));
-    DLOBD_CO_CHECK(arrived);
+  const std::size_t bytes = own_.size() * sizeof(float);
+  additions_.clear();
+  for (int peer : rotation()) {
+    if (defects_.arrival_order) {
+      auto first = co_await arrivals_.from_any(CosMessage::gradients, step_, bytes);
+      DLOBD_CO_CHECK(first);
+      peer = *first;
+    } else {
+      auto arrived = co_await arrivals_.from(peer, CosMessage::gradients, step_, bytes);
+      DLOBD_CO_CHECK(arrived);
+    }
     const std::size_t slot = gradient_slot(context_.arena.size(), world_size_, rank_, peer);
     context_.kernels.add(part(context_.arena.gradients(), own_),
                          scratch_.parameters().subspan(slot, own_.size()));
+    additions_.push_back(peer);
   }
   co_return base::Result<void>();
+}
+
+void CosShardPush::update() {
+  const compute::Range all{0, context_.arena.size()};
+  context_.optimizer.update(step_, defects_.optimizer_full && !shadow_ ? all : own_);
+  if (!shadow_) return;
+  for (const compute::Range range :
+       {compute::Range{0, own_.begin}, compute::Range{own_.end, all.end}}) {
+    context_.optimizer.update(step_, range, part(shadow_->parameters(), range),
+                              part(context_.arena.gradients(), range));
+  }
+}
+
+std::vector<std::string> CosShardPush::remarks() const {
+  std::vector<std::string> remarks;
+  const std::uint64_t weights = arrivals_.confused(CosMessage::weights);
+  const std::uint64_t gradients = arrivals_.confused(CosMessage::gradients);
+  if (weights + gradients > 0) {
+    remarks.push_back(fmt::format(
+        "the original would have confused messages here (untyped_notification): weights taken for "
+        "gradients {} times, gradients for weights {} times",
+        weights, gradients));
+  }
+  return remarks;
 }
 
 base::Task<base::Result<void>> CosShardPush::settle(Settle what) {

@@ -5,19 +5,23 @@
 //   gradient_ready(view)     in backward order, during the backward pass; may start communication
 //   finish_step()            after it; says who updates the parameters
 //
-// and, where it needs the whole model (evaluation, snapshot, end), settle() on every rank.
+// and, where it needs the whole model (evaluation, snapshot, end), settle() on every worker, and
+// leave() once after the last. Of the ranks that hold no replica, see service.h.
 // The constructor registers the regions of the protocol; connect the endpoint after it.
 // Errors: those of the endpoint. Belongs to the loop's thread. The same code runs on both clocks.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/loop.h"
 #include "base/result.h"
 #include "compute/arena.h"
 #include "compute/kernels.h"
 #include "compute/replica.h"
+#include "exchange/layout.h"
 #include "exchange/optimizer.h"
 #include "metrics/phases.h"
 #include "transport/endpoint.h"
@@ -41,14 +45,22 @@ struct Context {
   Sgd& optimizer;
   const compute::Kernels& kernels;
   metrics::Phases& phases;
+  Layout layout;  // of the job; its world size is the endpoint's
 };
 
 class Exchange : public compute::GradientSink {
  public:
   virtual base::Task<base::Result<void>> begin_step(std::uint64_t step) = 0;
   virtual base::Task<base::Result<StepOutcome>> finish_step() = 0;
-  // Collective. What it moves is counted as Traffic::apart.
+  // Collective. What it moves is counted as Traffic::apart. The ranks meet again before one of them
+  // begins another step, so that what the settling was for finds the arena at rest.
   virtual base::Task<base::Result<void>> settle(Settle what) = 0;
+  // After the last step: lets the services of the design go. Nothing to say where there are none.
+  virtual base::Task<base::Result<void>> leave() { co_return base::Result<void>(); }
+  // Of the step that finish_step() has ended: updates by others since its weights were read.
+  [[nodiscard]] virtual std::uint64_t staleness() const { return 0; }
+  // At the end: what the run's record should warn of.
+  [[nodiscard]] virtual std::vector<std::string> remarks() const { return {}; }
 };
 
 }  // namespace dlobd::exchange

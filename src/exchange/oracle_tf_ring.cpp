@@ -11,7 +11,7 @@ TfRingOracle::TfRingOracle(std::vector<compute::ParameterView> views, const Valu
       options_(options),
       settings_(std::move(settings)),
       parameters_(parameters),
-      momentum_(parameters.size()) {}
+      momentum_(first_slots(settings_, parameters.size())) {}
 
 void TfRingOracle::step(std::uint64_t step, const std::vector<Values>& gradients) {
   Values mean(parameters_.size());
@@ -31,7 +31,7 @@ void TfRingOracle::step(std::uint64_t step, const std::vector<Values>& gradients
       }
     }
   }
-  plain_sgd(views_, settings_, step, {0, mean.size()}, parameters_, mean, momentum_);
+  plain_update(views_, settings_, step, {0, mean.size()}, parameters_, mean, momentum_);
 }
 
 }  // namespace dlobd::exchange

@@ -124,12 +124,13 @@ const Stack kBigDl = {
     "In N workers and P parameters: 2(N-1) messages, 4P(N-1)/N bytes out and in; the driver sends "
     "no payload.",
     "As in BigDL's DistriOptimizer: owners, blocks, pulls and their order, the pool of four, "
-    "look-ups "
-    "and two jobs of N tasks at a real driver process, 16-bit elements and the order of additions, "
-    "where the optimizer runs, batches that begin at random offsets. Left out: the JVM, Spark's "
-    "scheduler with its serialised tasks (here a launch is one small message), its "
-    "acknowledgements "
-    "of registrations, several sub-models per worker, dropping of stragglers, retries. So the cost "
-    "of scheduling here is a lower bound of BigDL's."};
+    "look-ups and two jobs of N tasks at a real driver process, 16-bit elements and the order of "
+    "additions, where the optimizer runs, batches that begin at random offsets. Left out: the JVM, "
+    "Spark's scheduler with its serialised tasks (here a launch is one small message), "
+    "acknowledgements of registrations, several sub-models per worker, dropping of stragglers, "
+    "retries. So the cost of scheduling here is a lower bound of BigDL's.",
+    {},
+    nullptr,
+    &kBigDlImproved};
 
 }  // namespace dlobd::stacks

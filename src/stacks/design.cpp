@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/check.h"
 #include "base/nearest.h"
+#include "stacks/stack.h"
 
 namespace dlobd::stacks {
 namespace {
@@ -22,48 +24,17 @@ std::string instead(std::string_view word, const std::vector<std::string>& valid
                      fmt::join(valid, ", "), word);
 }
 
-base::Result<Behaviour> parse_behaviour(std::string_view word, std::string_view what) {
-  const std::vector<std::string> valid{"faithful", "fixed"};
-  if (word == "faithful") return Behaviour::faithful;
-  if (word == "fixed") return Behaviour::fixed;
-  return refuse(fmt::format("unknown {}, {}", what, instead(word, valid)));
-}
-
-Defect defect(std::string name, std::string explanation) {
-  Defect made;
-  made.name = std::move(name);
-  made.explanation = std::move(explanation);
-  return made;
-}
-
-Design caffeonspark() {
-  Design design;
-  design.stack = Stack::caffeonspark;
-  design.exchange = "cos_shard_push";
-  design.batch_rule = BatchRule::per_device;
-  design.behaviour = Behaviour::faithful;
-  design.defects.push_back(defect(
-      "write_256_bytes", "messages are written and read in system calls of at most 256 bytes"));
-  design.defects.push_back(
-      defect("snapshot_ungathered",
-             "evaluations and snapshots see weights that are fresh in the rank's own slice only"));
-  design.defects.push_back(
-      defect("momentum_own_slice",
-             "a snapshot's momentum is right in rank 0's slice only, so a resumed run differs"));
-  design.defects.push_back(
-      defect("optimizer_full",
-             "every rank runs the optimizer over all parameters, though only its slice counts"));
-  design.defects.push_back(
-      defect("loss_local", "the loss in the log is one rank's own, not the mean over all ranks"));
-  return design;
-}
-
-Design allreduce() {
-  Design design;
-  design.stack = Stack::allreduce;
-  design.exchange = "allreduce";
-  design.batch_rule = BatchRule::per_worker;
-  return design;
+// Of a defect, or, where an improved design is to be had, of the stack.
+base::Result<Behaviour> parse_behaviour(std::string_view word, std::string_view what,
+                                        bool improvable) {
+  std::vector<Behaviour> valid{Behaviour::faithful, Behaviour::fixed};
+  if (improvable) valid.push_back(Behaviour::improved);
+  std::vector<std::string> names;
+  for (const Behaviour each : valid) {
+    if (word == name(each)) return each;
+    names.emplace_back(name(each));
+  }
+  return refuse(fmt::format("unknown {}, {}", what, instead(word, names)));
 }
 
 const Defect* find(const Design& design, std::string_view name) {
@@ -75,33 +46,73 @@ const Defect* find(const Design& design, std::string_view name) {
 
 base::Result<void> set_behaviour(Design& design, std::string_view word) {
   if (!design.behaviour) {
-    return refuse(fmt::format("the stack {} has no defects and takes no behaviour: {}",
-                              name(design.stack), word));
+    return refuse(
+        fmt::format("the stack {} has no defects and takes no behaviour: {}", design.stack, word));
   }
-  DLOBD_TRY(behaviour, parse_behaviour(word, "behaviour"));
+  const Stack* improved = stack_named(design.stack).improved;
+  if (word == name(Behaviour::improved) && improved == nullptr) {
+    return refuse(fmt::format("there is no improved design of the stack {}", design.stack));
+  }
+  DLOBD_TRY(behaviour, parse_behaviour(word, "behaviour", improved != nullptr));
+  if (behaviour == Behaviour::improved) design = improved->design();
   design.behaviour = behaviour;
   for (Defect& each : design.defects) each.behaviour = behaviour;
   return {};
 }
 
 base::Result<void> set_defect(Design& design, const std::string& word, std::string_view value) {
+  if (design.behaviour == Behaviour::improved) {
+    return refuse(
+        fmt::format("the improved design of the stack {} has no defects: {}", design.stack, word));
+  }
   if (design.defects.empty()) {
-    return refuse(fmt::format("the stack {} has no defects: {}", name(design.stack), word));
+    return refuse(fmt::format("the stack {} has no defects: {}", design.stack, word));
   }
   std::vector<std::string> valid;
   for (const Defect& each : design.defects) valid.push_back(each.name);
   if (find(design, word) == nullptr) {
-    return refuse(
-        fmt::format("unknown defect of {}, {}", name(design.stack), instead(word, valid)));
+    return refuse(fmt::format("unknown defect of {}, {}", design.stack, instead(word, valid)));
   }
-  DLOBD_TRY(behaviour, parse_behaviour(value, fmt::format("behaviour of the defect {}", word)));
+  DLOBD_TRY(behaviour,
+            parse_behaviour(value, fmt::format("behaviour of the defect {}", word), false));
   for (Defect& each : design.defects) {
     if (each.name == word) each.behaviour = behaviour;
   }
   return {};
 }
 
+base::Result<void> set_option(Design& design, const std::string& word, std::string_view value) {
+  for (const Option& each : stack_of(design).options) {
+    if (each.name != word) continue;
+    auto accepted = each.accept(design, value);
+    if (accepted) {
+      design.options[word] = value;
+      return accepted;
+    }
+    return refuse(fmt::format("{}: --{} {}", accepted.error().message, word, value));
+  }
+  return refuse(fmt::format("the stack {} takes no --{}: {}", design.stack, word, value));
+}
+
 }  // namespace
+
+Defect defect(std::string name, std::string explanation) {
+  Defect made;
+  made.name = std::move(name);
+  made.explanation = std::move(explanation);
+  return made;
+}
+
+base::Result<std::int64_t> whole_number(std::string_view value, std::int64_t least,
+                                        std::int64_t most) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || number < least ||
+      number > most) {
+    return refuse(fmt::format("must be a whole number from {} to {}", least, most));
+  }
+  return number;
+}
 
 bool Design::has_defect(std::string_view defect) const {
   return find(*this, defect) != nullptr;
@@ -109,48 +120,55 @@ bool Design::has_defect(std::string_view defect) const {
 
 bool Design::faithful(std::string_view defect) const {
   const Defect* found = find(*this, defect);
-  CHECK(found != nullptr, "{} has no defect {}", name(stack), defect);
+  CHECK(found != nullptr, "{} has no defect {}", stack, defect);
   return found->behaviour == Behaviour::faithful;
 }
 
-std::string_view name(Stack stack) {
-  switch (stack) {
-    case Stack::caffeonspark: return "caffeonspark";
-    case Stack::allreduce: return "allreduce";
-  }
-  return "";
+std::string_view Design::role(exchange::Layout layout, int rank) const {
+  return layout.is_worker(rank) ? std::string_view("worker") : server_role;
 }
 
 std::string_view name(Behaviour behaviour) {
-  return behaviour == Behaviour::faithful ? "faithful" : "fixed";
+  switch (behaviour) {
+    case Behaviour::faithful: return "faithful";
+    case Behaviour::fixed: return "fixed";
+    case Behaviour::improved: return "improved";
+  }
+  return "unknown";
 }
 
-std::vector<std::string> stack_names() {
-  return {std::string(name(Stack::caffeonspark)), std::string(name(Stack::allreduce))};
-}
-
-base::Result<Design> make_design(std::string_view stack, std::optional<std::string> behaviour,
-                                 const std::map<std::string, std::string>& defects) {
-  Design design;
-  if (stack == name(Stack::caffeonspark)) {
-    design = caffeonspark();
-  } else if (stack == name(Stack::allreduce)) {
-    design = allreduce();
-  } else {
-    return refuse(fmt::format("unknown stack, {}", instead(stack, stack_names())));
+base::Result<Design> make_design(std::string_view stack, const Choices& choices) {
+  const auto valid = stack_names();
+  if (std::find(valid.begin(), valid.end(), stack) == valid.end()) {
+    return refuse(fmt::format("unknown stack, {}", instead(stack, valid)));
   }
-  if (behaviour) {
-    DLOBD_TRY_VOID(accepted, set_behaviour(design, *behaviour));
+  const Stack& named = stack_named(stack);
+  Design design = choices.rdma && named.rdma != nullptr ? named.rdma() : named.design();
+  if (choices.behaviour) {
+    DLOBD_TRY_VOID(accepted, set_behaviour(design, *choices.behaviour));
   }
-  for (const auto& [word, value] : defects) {
+  for (const auto& [word, value] : choices.defects) {
     DLOBD_TRY_VOID(accepted, set_defect(design, word, value));
   }
+  for (const auto& [word, value] : choices.options) {
+    DLOBD_TRY_VOID(accepted, set_option(design, word, value));
+  }
+  DLOBD_TRY_VOID(sensible, check_workers(design, 0));
   return design;
+}
+
+base::Result<void> check_workers(const Design& design, int workers) {
+  const auto check = stack_of(design).check;
+  return check == nullptr ? base::Result<void>() : check(design, workers);
 }
 
 std::size_t piece_bytes(const Design& design) {
   const bool pieces = design.has_defect("write_256_bytes") && design.faithful("write_256_bytes");
   return pieces ? kCaffeOnSparkPieceBytes : 0;
+}
+
+bool feeds_records(const Design& design) {
+  return design.has_defect("record_feed") && design.faithful("record_feed");
 }
 
 bool loss_is_local(const Design& design) {

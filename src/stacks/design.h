@@ -1,5 +1,6 @@
-// A stack as a value: which batch rule, exchange, schedule and optimizer placement it is, and each
-// of its named defects, faithful to the real stack or fixed. docs/stacks.md explains each design.
+// A stack as a value: which batch rule, feed, exchange, schedule and optimizer placement it is, and
+// each of its named defects, faithful to the real stack or fixed. docs/stacks.md explains each
+// design.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,20 @@
 
 #include "base/result.h"
 #include "batches/batch_rule.h"
+#include "batches/memory_source.h"
 #include "compute/arena.h"
 #include "exchange/allreduce.h"
 #include "exchange/exchange.h"
+#include "exchange/service.h"
+#include "exchange/shard_pieces.h"
+#include "exchange/tf_ps.h"
+#include "exchange/tf_ring.h"
+#include "transport/endpoint.h"
 
 namespace dlobd::stacks {
 
-enum class Stack { caffeonspark, allreduce };
-enum class Behaviour { faithful, fixed };
+// improved: our own design with the stack's semantics and owners, where it has one; no defects.
+enum class Behaviour { faithful, fixed, improved };
 using batches::BatchRule;
 
 struct Defect {
@@ -29,28 +36,51 @@ struct Defect {
 };
 
 struct Design {
-  Stack stack = Stack::allreduce;
-  std::string exchange;  // "cos_shard_push"
+  std::string stack;                     // "caffeonspark"
+  std::string exchange;                  // "cos_shard_push"
+  std::string wire_element = "float32";  // of the payload
   BatchRule batch_rule = BatchRule::per_worker;
-  std::optional<Behaviour> behaviour;  // allreduce takes none
+  batches::Order order = batches::Order::shuffled;  // of the records in an epoch
+  std::optional<Behaviour> behaviour;               // allreduce takes none
   std::vector<Defect> defects;
-  exchange::AllReduceOptions all_reduce;  // of the exchange allreduce
+  bool rdma = false;        // the variant for one-sided writes, of a stack that has one
+  std::string server_role;  // of the ranks after the workers: "ps", "driver"; empty: there are none
+  int servers = 0;          // how many of those
+  exchange::AllReduceOptions all_reduce;       // of the exchange allreduce
+  exchange::TfRingOptions tf_ring;             // of the exchange tf_ring, but for its defect
+  exchange::TfPsOptions tf_ps;                 // of the exchange tf_ps, but for its defect
+  std::map<std::string, std::string> options;  // that were chosen, by name, for the record
+  exchange::ShardPushOptions shard_push;       // of the exchange shard_push
   // false for a stack that has no such defect.
   [[nodiscard]] bool has_defect(std::string_view defect) const;
   [[nodiscard]] bool faithful(std::string_view defect) const;  // CHECKs that it exists
+  [[nodiscard]] exchange::Layout layout(int workers) const { return {workers, servers}; }
+  // "worker", or the server_role.
+  [[nodiscard]] std::string_view role(exchange::Layout layout, int rank) const;
 };
 
-std::string_view name(Stack stack);
 std::string_view name(Behaviour behaviour);
 using batches::name;  // of a BatchRule
 
 // The names that --stack takes.
 std::vector<std::string> stack_names();
 
-// `behaviour` sets all defects, `defects` overrides some by name. Errors: an unknown name, with the
-// nearest valid one; a behaviour or a defect for a stack that has none.
-base::Result<Design> make_design(std::string_view stack, std::optional<std::string> behaviour,
-                                 const std::map<std::string, std::string>& defects);
+// What a user may choose beyond the behaviour; refused for a stack to which it means nothing.
+struct Choices {
+  std::optional<std::string> behaviour;        // sets all defects
+  std::map<std::string, std::string> defects;  // overrides some by name
+  // As the command line has them, by name without dashes: {"ps", "2"}, {"updates", "synchronous"}.
+  std::map<std::string, std::string> options;
+  bool rdma = false;  // the network does one-sided writes: the variant for them, if there is one
+};
+// Every option that some stack takes, with a line for --help: {"ps", "parameter servers (...)"}.
+std::map<std::string, std::string> option_names();
+
+// Errors: an unknown name, with the nearest valid one; a behaviour, a defect or another choice for
+// a stack that has none.
+base::Result<Design> make_design(std::string_view stack, const Choices& choices);
+// What can be refused only when the number of workers is known.
+base::Result<void> check_workers(const Design& design, int workers);
 
 // Bytes of one system call on each connection; 0: as many as possible (the defect write_256_bytes).
 std::size_t piece_bytes(const Design& design);
@@ -59,25 +89,29 @@ std::size_t piece_bytes(const Design& design);
 // the mean over the ranks, from the step rows that they report.
 bool loss_is_local(const Design& design);
 
-// The protocol of `design` for one rank; registers its regions with the endpoint.
+// Do records reach the worker one by one (the defect record_feed)?
+bool feeds_records(const Design& design);
+
+// The protocol of `design` for one worker, or for one of its servers; registers its regions with
+// the endpoint.
 std::unique_ptr<exchange::Exchange> make_exchange(const Design& design, exchange::Context context);
+std::unique_ptr<exchange::Service> make_service(const Design& design, exchange::Context context);
 
-// Messages and payload bytes that `rank` sends in one step: the closed form that tests hold the
-// transport's counters to.
+// Messages and payload bytes that a rank sends and receives in one step: the closed form that tests
+// hold the transport's counters to. data: the payload of the exchange; control: requests, look-ups,
+// launches, tokens.
 struct StepTraffic {
-  std::uint64_t messages_sent = 0;
-  std::uint64_t bytes_sent = 0;
-  std::uint64_t messages_received = 0;
-  std::uint64_t bytes_received = 0;
+  transport::Count data_sent, data_received;
+  transport::Count control_sent, control_received;
+  friend bool operator==(const StepTraffic&, const StepTraffic&) = default;
+  StepTraffic& operator+=(const StepTraffic& more);
 };
+// `first`: in the first step of a run, which may move more.
 StepTraffic step_traffic(const Design& design, const std::vector<compute::ParameterView>& views,
-                         int world_size, int rank);
-
-// The same for one bucket of an all-reduce.
-StepTraffic bucket_traffic(const Design& design, std::size_t elements, int world_size, int rank);
+                         exchange::Layout layout, int rank, bool first = false);
 
 // The design in a page: who owns what, rounds, messages and bytes, defects that are on.
 std::string describe(const Design& design, std::string_view model,
-                     const std::vector<compute::ParameterView>& views, int world_size);
+                     const std::vector<compute::ParameterView>& views, int workers);
 
 }  // namespace dlobd::stacks

@@ -10,7 +10,7 @@ std::string_view name(NetworkKind network) {
 
 metrics::RunConfig run_config(const Config& config) {
   metrics::RunConfig run;
-  run.stack = stacks::name(config.design.stack);
+  run.stack = config.design.stack;
   run.exchange = config.design.exchange;
   if (config.design.behaviour) run.behaviour = stacks::name(*config.design.behaviour);
   for (const auto& defect : config.design.defects) {
@@ -33,6 +33,7 @@ metrics::RunConfig run_config(const Config& config) {
   run.seed = config.seed;
 
   auto& more = run.more;
+  if (config.design.servers > 0) more[config.design.server_role] = config.design.servers;
   more["batch_rule"] = batches::name(config.design.batch_rule);
   more["steps"] = config.steps ? nlohmann::json(*config.steps) : nlohmann::json();
   more["until_accuracy"] =

@@ -34,7 +34,7 @@ struct Config {
   std::string model = "lenet";
   std::string data = "data/mnist";
   batches::Uneven uneven = batches::Uneven::drop_last;
-  int ranks = 1;
+  int ranks = 1;              // workers
   batches::BatchSizes batch;  // local and global
 
   // The end: after `epochs` or `steps`; with `until_accuracy` as soon as an evaluation reaches it.
@@ -49,6 +49,8 @@ struct Config {
   std::string checkpoint_folder;  // empty: only when interrupted, beside the records
   std::string resume;             // a checkpoint file; empty: from the start
   std::string out = "runs";
+
+  [[nodiscard]] exchange::Layout layout() const { return design.layout(ranks); }
 };
 
 std::string_view name(NetworkKind network);

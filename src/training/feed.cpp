@@ -4,6 +4,7 @@
 
 #include "batches/memory_source.h"
 #include "batches/prefetch.h"
+#include "batches/record_feed.h"
 #include "batches/sequential_source.h"
 
 namespace dlobd::training {
@@ -24,14 +25,17 @@ base::Result<Feed> open_feed(const records::Dataset& dataset, const Config& conf
   batches::FeedOptions options;
   options.batch_size = config.batch.local;
   options.steps_per_epoch = plan.steps;
-  // The real CaffeOnSpark reads its partitions in the same order each epoch.
-  options.order = config.design.stack == stacks::Stack::caffeonspark ? batches::Order::as_stored
-                                                                     : batches::Order::shuffled;
+  options.order = config.design.order;
   options.seed = config.seed;
   options.rank = rank;
   Feed feed;
   feed.train = std::make_unique<batches::MemorySource>(std::move(samples), options);
-  if (read_ahead) feed.train = std::make_unique<batches::PrefetchSource>(std::move(feed.train));
+  if (read_ahead && stacks::feeds_records(config.design)) {
+    feed.train =
+        std::make_unique<batches::RecordFeedSource>(std::move(feed.train), config.batch.local);
+  } else if (read_ahead) {
+    feed.train = std::make_unique<batches::PrefetchSource>(std::move(feed.train));
+  }
 
   DLOBD_TRY(test_reader, dataset.open(records::Part::test));
   const std::uint64_t tested = rank == 0 ? dataset.count(records::Part::test) : 0;

@@ -19,7 +19,8 @@ struct Feed {
 };
 
 // Reads; blocks. `plan` is what the ranks have agreed on. `read_ahead`: a thread prepares the next
-// batches (in real time); without it each is made when it is asked for.
+// batches (in real time), or feeds them record by record where the design does so; without it each
+// is made when it is asked for.
 base::Result<Feed> open_feed(const records::Dataset& dataset, const Config& config, int rank,
                              const batches::EpochPlan& plan, bool read_ahead);
 

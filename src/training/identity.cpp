@@ -36,7 +36,7 @@ cluster::JobIdentity job_identity(const Config& config, std::string token) {
   identity.token = std::move(token);
   identity.version = version();
   identity.configuration = settings(config);
-  identity.world_size = config.ranks;
+  identity.world_size = config.layout().world_size();
   return identity;
 }
 
@@ -55,7 +55,7 @@ std::string identity_of(const Config& config) {
 }
 
 std::string checkpoint_path(const std::string& folder, const Config& config, std::uint64_t step) {
-  return fmt::format("{}/{}-{}-step-{:06}.ckpt", folder, stacks::name(config.design.stack),
+  return fmt::format("{}/{}-{}-step-{:06}.ckpt", folder, config.design.stack,
                      config.model, step);
 }
 

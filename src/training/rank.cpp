@@ -48,7 +48,7 @@ Rank::Rank(Parts parts)
           member_->ship(std::move(blob));
         }
       }),
-      optimizer_(parts_.config.optimizer, parts_.replica->arena(), parts_.kernels),
+      optimizer_(parts_.config.optimizer, arena(), parts_.kernels),
       endpoint_(std::move(parts_.endpoint)),
       verdict_known_(parts_.loop) {}
 
@@ -66,7 +66,7 @@ Task<Result<End>> Rank::run(std::unique_ptr<cluster::Link> link, cluster::JobIde
   member_ = std::move(*joined);
   watch();
 
-  auto end = co_await train();
+  auto end = co_await take_part();
   if (end) {
     auto left = co_await member_->leave();
     if (left) co_return end;
@@ -101,7 +101,11 @@ void Rank::watch() {
   });
 }
 
-Task<Result<End>> Rank::train() {
+compute::ParameterArena& Rank::arena() {
+  return parts_.replica ? parts_.replica->arena() : *parts_.parameters;
+}
+
+Task<Result<End>> Rank::take_part() {
   auto connected = co_await connect();
   if (!connected) {
     // A peer that cannot be reached is a suspicion like any link that breaks.
@@ -113,27 +117,30 @@ Task<Result<End>> Rank::train() {
   report_start();
   auto plan = co_await agree();
   DLOBD_CO_CHECK(plan);
-
-  Result<Feed> feed;
-  base::UniqueFunction<void()> open = [&] {
-    feed = open_feed(parts_.dataset, parts_.config, parts_.rank, *plan, parts_.read_ahead);
-  };
-  co_await parts_.worker->run(std::move(open));
-  DLOBD_CO_CHECK(feed);
-  feed_ = std::move(*feed);
-
+  if (is_worker()) {
+    Result<Feed> feed;
+    base::UniqueFunction<void()> open = [&] {
+      feed = open_feed(parts_.dataset, parts_.config, parts_.rank, *plan, parts_.read_ahead);
+    };
+    co_await parts_.worker->run(std::move(open));
+    DLOBD_CO_CHECK(feed);
+    feed_ = std::move(*feed);
+    if (stacks::feeds_records(parts_.config.design) && !parts_.read_ahead && parts_.rank == 0) {
+      reporter_.add(metrics::Report(metrics::Warning{
+          "the defect record_feed has no effect in virtual time: records come in batches"}));
+    }
+  }
   auto from = co_await start_position(plan->steps);
   DLOBD_CO_CHECK(from);
   auto same = co_await agree_on_start(*from);
   DLOBD_CO_CHECK(same);
-  member_->set_phase("train");
-  StepLoop::Parts loop_parts{parts_.loop,     parts_.config, parts_.rank, *parts_.worker,
-                             *parts_.replica, *feed_.train,  *feed_.test, *exchange_,
-                             optimizer_,      *member_,      phases_,     reporter_,
-                             parts_.store,    clock_start_,  plan->steps};
-  StepLoop steps(loop_parts, *from);
-  auto end = co_await steps.run();
-  report_end(steps.samples_seen(), *plan, steps.position().epoch - from->epoch);
+  // Named: g++ 12 frees the temporary of a conditional inside co_await twice.
+  Result<End> end = End::finished;
+  if (is_worker()) {
+    end = co_await train(*from, *plan);
+  } else {
+    end = co_await serve(*from);
+  }
   DLOBD_CO_CHECK(end);
   member_->set_phase("end");
   auto shut = co_await endpoint_->shutdown();
@@ -141,12 +148,53 @@ Task<Result<End>> Rank::train() {
   co_return end;
 }
 
+Task<Result<End>> Rank::train(Position from, const batches::EpochPlan& plan) {
+  member_->set_phase("train");
+  StepLoop::Parts loop_parts{parts_.loop,     parts_.config, parts_.rank, *parts_.worker,
+                             *parts_.replica, *feed_.train,  *feed_.test, *exchange_,
+                             optimizer_,      *member_,      phases_,     reporter_,
+                             parts_.store,    clock_start_,  plan.steps};
+  StepLoop steps(loop_parts, from);
+  auto end = co_await steps.run();
+  if (end) {
+    auto left = co_await exchange_->leave();
+    if (!left) end = base::fail(left.error());
+  }
+  for (std::string& remark : exchange_->remarks()) {
+    reporter_.add(metrics::Report(metrics::Warning{std::move(remark)}));
+  }
+  metrics::RankSummary summary;
+  summary.samples_seen = steps.samples_seen();
+  const auto shard = batches::shard_of(parts_.dataset.count(records::Part::train), parts_.rank,
+                                       parts_.config.ranks);
+  const std::uint64_t seen = plan.samples_seen[static_cast<std::size_t>(parts_.rank)];
+  const std::uint64_t epochs_begun = steps.position().epoch - from.epoch;
+  if (seen < shard.count) summary.samples_dropped = (shard.count - seen) * epochs_begun;
+  if (seen > shard.count) summary.samples_padded = (seen - shard.count) * epochs_begun;
+  report_end(summary);
+  co_return end;
+}
+
+// The workers evaluate, save and stop among themselves; they tell the service when all is done.
+Task<Result<End>> Rank::serve(Position from) {
+  member_->set_phase("serving as " + parts_.config.design.server_role);
+  member_->stand_aside();
+  auto served = co_await service_->serve(from.step);
+  report_end(metrics::RankSummary());
+  DLOBD_CO_CHECK(served);
+  co_return End::finished;
+}
+
 Task<Result<void>> Rank::connect() {
   member_->set_phase("connect");
-  parts_.replica->initialize(parts_.config.seed);
-  const exchange::Context context{*endpoint_, parts_.replica->arena(), optimizer_, parts_.kernels,
-                                  phases_};
-  exchange_ = stacks::make_exchange(parts_.config.design, context);
+  if (is_worker()) parts_.replica->initialize(parts_.config.seed);
+  const exchange::Context context{*endpoint_,     arena(), optimizer_,
+                                  parts_.kernels, phases_, parts_.config.layout()};
+  if (is_worker()) {
+    exchange_ = stacks::make_exchange(parts_.config.design, context);
+  } else {
+    service_ = stacks::make_service(parts_.config.design, context);
+  }
   auto mine = endpoint_->descriptor();
   DLOBD_CO_CHECK(mine);
   auto descriptors = co_await member_->all_gather(std::move(*mine), "descriptors");
@@ -154,13 +202,16 @@ Task<Result<void>> Rank::connect() {
   co_return co_await endpoint_->connect(*descriptors);
 }
 
-// Each rank states its own shard: what it found, not what the others think that it should have.
+// Each worker states its own shard: what it found, not what the others think that it should have.
 Task<Result<batches::EpochPlan>> Rank::agree() {
-  const auto records = parts_.dataset.count(records::Part::train);
-  const auto shard = batches::shard_of(records, parts_.rank, parts_.config.ranks);
-  auto mine = bytes_of(shard.count);
+  cluster::Blob mine;
+  if (is_worker()) {
+    const auto records = parts_.dataset.count(records::Part::train);
+    mine = bytes_of(batches::shard_of(records, parts_.rank, parts_.config.ranks).count);
+  }
   auto gathered = co_await member_->all_gather(std::move(mine), "shards");
   DLOBD_CO_CHECK(gathered);
+  gathered->resize(static_cast<std::size_t>(parts_.config.ranks));
   std::vector<std::uint64_t> sizes;
   for (const auto& blob : *gathered) {
     std::uint64_t size = 0;
@@ -177,8 +228,7 @@ Task<Result<batches::EpochPlan>> Rank::agree() {
 
 // Every host reads its own file of that name: they must hold the same.
 Task<Result<void>> Rank::agree_on_start(Position from) {
-  const auto& arena = parts_.replica->arena();
-  const std::uint64_t mine[] = {from.step, from.epoch, from.batch, checksum(arena.parameters()),
+  const std::uint64_t mine[] = {from.step, from.epoch, from.batch, checksum(arena().parameters()),
                                 checksum(optimizer_.momentum())};
   const auto bytes = std::as_bytes(std::span(mine));
   cluster::Blob blob(bytes.begin(), bytes.end());
@@ -205,7 +255,7 @@ Task<Result<Position>> Rank::start_position(std::uint64_t steps_per_epoch) {
   DLOBD_CO_CHECK(loaded);
   auto same = check_same_run(*loaded, identity_of(parts_.config), parts_.config.resume);
   DLOBD_CO_CHECK(same);
-  const auto& arena = parts_.replica->arena();
+  const auto& arena = this->arena();
   if (loaded->parameters.size() != arena.size() || loaded->momentum.size() != arena.size() ||
       loaded->state.size() != arena.state().size() ||
       loaded->generators.size() != static_cast<std::size_t>(parts_.config.ranks) ||
@@ -221,9 +271,11 @@ Task<Result<Position>> Rank::start_position(std::uint64_t steps_per_epoch) {
   std::copy(loaded->parameters.begin(), loaded->parameters.end(), arena.parameters().begin());
   std::copy(loaded->state.begin(), loaded->state.end(), arena.state().begin());
   std::copy(loaded->momentum.begin(), loaded->momentum.end(), optimizer_.momentum().begin());
-  auto set = parts_.replica->set_generator_state(
-      loaded->generators[static_cast<std::size_t>(parts_.rank)]);
-  DLOBD_CO_CHECK(set);
+  if (is_worker()) {
+    auto set = parts_.replica->set_generator_state(
+        loaded->generators[static_cast<std::size_t>(parts_.rank)]);
+    DLOBD_CO_CHECK(set);
+  }
   from.step = loaded->step;
   from.epoch = loaded->epoch;
   from.batch = loaded->batch;
@@ -239,12 +291,12 @@ void Rank::report_start() {
   reporter_.add(metrics::Report(started));
 }
 
-void Rank::report_end(std::uint64_t samples_seen, const batches::EpochPlan& plan,
-                      std::uint64_t epochs_begun) {
+// The rest of the summary is the same for every role.
+void Rank::report_end(metrics::RankSummary summary) {
   using transport::Traffic;
   const auto& counters = endpoint_->counters();
-  metrics::RankSummary summary;
   summary.rank = parts_.rank;
+  summary.role = parts_.config.design.role(parts_.config.layout(), parts_.rank);
   summary.host = parts_.environment.host;
   summary.pid = getpid();
   summary.data_sent = count_of(counters.sent_of(Traffic::data));
@@ -258,12 +310,6 @@ void Rank::report_end(std::uint64_t samples_seen, const batches::EpochPlan& plan
   summary.gathers_sent = links.gathers_sent;
   summary.gather_bytes_sent = links.gather_bytes_sent;
   summary.peak_rss_bytes = metrics::peak_rss_bytes();
-  summary.samples_seen = samples_seen;
-  const auto shard = batches::shard_of(parts_.dataset.count(records::Part::train), parts_.rank,
-                                       parts_.config.ranks);
-  const std::uint64_t seen = plan.samples_seen[static_cast<std::size_t>(parts_.rank)];
-  if (seen < shard.count) summary.samples_dropped = (shard.count - seen) * epochs_begun;
-  if (seen > shard.count) summary.samples_padded = (seen - shard.count) * epochs_begun;
   reporter_.add(metrics::Report(summary));
 }
 

@@ -1,9 +1,12 @@
 // One rank of a job, from joining to leaving: the same on both clocks, whoever made its parts.
 //
 //   join        the membership; a link that breaks becomes a suspicion, a verdict fails the
-//   endpoint connect     the exchange registers its memory, descriptors are gathered, links are
-//   made agree       on the steps of an epoch, from every rank's own shard train       the step
-//   loop leave       in order; or, after a failure, once the cause is known on all ranks
+//               endpoint
+//   connect     the exchange or the service registers its memory, descriptors are gathered, links
+//               are made
+//   agree       on the steps of an epoch, from every worker's own shard, and on the start
+//   train       a worker: the step loop; a server: its service
+//   leave       in order; or, after a failure, once the cause is known on all ranks
 //
 // Errors: peer_lost with the one culprit that all survivors name; else this rank's own, which
 // becomes the verdict for the others. Reports go out in both cases. Belongs to the loop's thread.
@@ -37,8 +40,9 @@ class Rank {
     int rank;
     const records::Dataset& dataset;
     storage::WritableStore& store;
-    std::unique_ptr<compute::Worker> worker;  // for the feed, the local optimizer and files
-    std::unique_ptr<compute::Replica> replica;
+    std::unique_ptr<compute::Worker> worker;    // for the feed, the local optimizer and files
+    std::unique_ptr<compute::Replica> replica;  // of a worker
+    std::unique_ptr<compute::ParameterArena> parameters;  // of a server, as a replica starts
     std::unique_ptr<transport::Endpoint> endpoint;
     const compute::Kernels& kernels;
     metrics::Environment environment;
@@ -57,14 +61,17 @@ class Rank {
   bool request_stop();
 
  private:
-  base::Task<base::Result<End>> train();
+  base::Task<base::Result<End>> take_part();
+  base::Task<base::Result<End>> train(Position from, const batches::EpochPlan& plan);
+  base::Task<base::Result<End>> serve(Position from);
   base::Task<base::Result<void>> connect();
+  [[nodiscard]] bool is_worker() const { return parts_.replica != nullptr; }
+  compute::ParameterArena& arena();
   base::Task<base::Result<batches::EpochPlan>> agree();
   base::Task<base::Result<void>> agree_on_start(Position from);
   base::Task<base::Result<Position>> start_position(std::uint64_t steps_per_epoch);
   void report_start();
-  void report_end(std::uint64_t samples_seen, const batches::EpochPlan& plan,
-                  std::uint64_t epochs_begun);
+  void report_end(metrics::RankSummary summary);
   void watch();
 
   Parts parts_;
@@ -72,7 +79,8 @@ class Rank {
   metrics::Reporter reporter_;
   std::unique_ptr<cluster::Member> member_;
   exchange::Sgd optimizer_;
-  std::unique_ptr<exchange::Exchange> exchange_;
+  std::unique_ptr<exchange::Exchange> exchange_;  // of a worker
+  std::unique_ptr<exchange::Service> service_;    // of a server
   // After what it has registered: it goes first.
   std::unique_ptr<transport::Endpoint> endpoint_;
   Feed feed_;

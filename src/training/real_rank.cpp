@@ -1,5 +1,6 @@
 #include "training/real_rank.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <asio/signal_set.hpp>
@@ -11,6 +12,8 @@
 #include "cluster/in_process_link.h"
 #include "cluster/tcp_link.h"
 #include "metrics/devices.h"
+#include "metrics/process.h"
+#include "metrics/run_folder.h"
 #include "storage/local.h"
 #include "training/identity.h"
 #include "training/rank.h"
@@ -39,7 +42,12 @@ class RealRank {
         replicas_(replicas),
         observers_(observers),
         identity_(job_identity(config, placement.token)),
-        signals_(loop_.context(), SIGINT, SIGTERM) {}
+        signals_(loop_.context(), SIGINT, SIGTERM) {
+    identity_.news = observers.news;
+    // Ranks that differ in it would wait for each other in vain: they do not join.
+    identity_.configuration +=
+        fmt::format("connections_per_peer={}\n", placement.connections_per_peer);
+  }
 
   Result<End> run() {
     wait_for_signal();
@@ -81,6 +89,8 @@ class RealRank {
                             ? cluster::Listener::from_fd(loop_, placement_.listen_fd)
                             : cluster::Listener::bind(loop_, placement_.rendezvous));
     listener_ = std::move(listener);
+    identity_.run = metrics::new_run_id(metrics::iso_time(metrics::process_started_unix_ns()),
+                                        run_config(config_).stack);
     hub_ = cluster::Hub::make(loop_, identity_, options);
     if (observers_.shipped) hub_->on_shipped(observers_.shipped);
     listener_->on_link(
@@ -103,9 +113,17 @@ class RealRank {
     options.piece_bytes = stacks::piece_bytes(config_.design);
     options.peer_timeout = config_.peer_timeout;
     options.token = placement_.token;
-    DLOBD_TRY(endpoint,
-              transport::tcp::TcpEndpoint::make(loop_, placement_.rank, config_.ranks, options));
-    DLOBD_TRY(replica, replicas_.make(loop_, std::make_unique<compute::ThreadWorker>(loop_)));
+    options.connections_per_peer = placement_.connections_per_peer;
+    DLOBD_TRY(endpoint, transport::tcp::TcpEndpoint::make(loop_, placement_.rank,
+                                                          config_.layout().world_size(), options));
+    std::unique_ptr<compute::Replica> replica;
+    std::unique_ptr<compute::ParameterArena> parameters;
+    if (config_.layout().is_worker(placement_.rank)) {
+      DLOBD_TRY(made, replicas_.make(loop_, std::make_unique<compute::ThreadWorker>(loop_)));
+      replica = std::move(made);
+    } else {
+      parameters = replicas_.make_parameters(config_.seed);
+    }
 
     auto environment = metrics::read_environment();
     replicas_.describe(environment);
@@ -125,6 +143,7 @@ class RealRank {
                       store_,
                       std::make_unique<compute::ThreadWorker>(loop_),
                       std::move(replica),
+                      std::move(parameters),
                       std::move(endpoint),
                       compute::cpu_kernels(),
                       std::move(environment),

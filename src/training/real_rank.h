@@ -4,9 +4,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "base/result.h"
+#include "cluster/membership.h"
 #include "metrics/report.h"
 #include "records/dataset.h"
 #include "training/config.h"
@@ -20,6 +22,7 @@ struct Placement {
   std::string rendezvous;  // host:port of the hub
   int listen_fd = -1;      // rank 0: the hub's socket where a launcher has bound it already
   std::string token;       // secret of the job
+  int connections_per_peer = 1;
 };
 
 struct Observers {
@@ -29,6 +32,8 @@ struct Observers {
   std::function<void(const metrics::Blob&)> kept;
   // On rank 0: the reports that ranks have sent it, its own included.
   std::function<void(int rank, metrics::Blob)> shipped;
+  // What this rank hears of its hub; may be null.
+  std::shared_ptr<cluster::HubNews> news;
 };
 
 // Blocks until the rank has ended. Errors as Rank's; before that: a busy port, an interface that is

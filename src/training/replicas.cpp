@@ -39,6 +39,12 @@ base::Result<std::unique_ptr<compute::Replica>> Replicas::make(
   return compute::make_reference(loop, std::move(worker), model_);
 }
 
+std::unique_ptr<compute::ParameterArena> Replicas::make_parameters(std::uint64_t seed) const {
+  auto arena = std::make_unique<compute::ParameterArena>(model_.parameters);
+  compute::initialize(*arena, model_, seed);
+  return arena;
+}
+
 void Replicas::describe(metrics::Environment& environment) const {
   if (!plugin_) {
     for (const char* field : {"libtorch", "onednn", "blas", "blas_kernel", "cuda", "cudnn"}) {

@@ -28,6 +28,9 @@ class Replicas {
   base::Result<std::unique_ptr<compute::Replica>> make(
       base::Loop& loop, std::unique_ptr<compute::Worker> worker) const;
 
+  // What a server of a design holds: the model's parameters, as every replica starts with them.
+  [[nodiscard]] std::unique_ptr<compute::ParameterArena> make_parameters(std::uint64_t seed) const;
+
   // Fills what the libraries in use say of themselves.
   void describe(metrics::Environment& environment) const;
   // For people: "libtorch 1.13.1, oneDNN 2.7, openblas 0.3.21 (SkylakeX: ...)"

@@ -28,10 +28,10 @@ transport::simulated::LinkModel link_of(const Config& config) {
 SimulatedJob::SimulatedJob(const Config& config, OnReport on_report)
     : config_(config),
       on_report_(std::move(on_report)),
-      network_(loop_, link_of(config), config.ranks, config.seed),
+      network_(loop_, link_of(config), config.layout().world_size(), config.seed),
       identity_(job_identity(config, "simulated")),
-      ends_(static_cast<std::size_t>(config.ranks)),
-      end_times_(static_cast<std::size_t>(config.ranks)) {
+      ends_(static_cast<std::size_t>(config.layout().world_size())),
+      end_times_(ends_.size()) {
   cluster::Member::Options options;
   options.peer_timeout = config.peer_timeout;
   hub_ = cluster::Hub::make(loop_, identity_, options);
@@ -48,7 +48,7 @@ base::Result<std::unique_ptr<SimulatedJob>> SimulatedJob::make(const Config& con
        {"provider_used", "software_rdma", "interface", "link_speed", "libfabric"}) {
     environment.unknown[field] = "the network is simulated";
   }
-  for (int rank = 0; rank < config.ranks; ++rank) {
+  for (int rank = 0; rank < config.layout().world_size(); ++rank) {
     DLOBD_TRY_VOID(added, job->add_rank(rank, dataset, replicas, environment));
   }
   return job;
@@ -57,8 +57,15 @@ base::Result<std::unique_ptr<SimulatedJob>> SimulatedJob::make(const Config& con
 base::Result<void> SimulatedJob::add_rank(int rank, const records::Dataset& dataset,
                                           const Replicas& replicas,
                                           const metrics::Environment& environment) {
-  DLOBD_TRY(replica, replicas.make(loop_, std::make_unique<compute::InlineWorker>()));
-  arenas_.push_back(&replica->arena());
+  std::unique_ptr<compute::Replica> replica;
+  std::unique_ptr<compute::ParameterArena> parameters;
+  if (config_.layout().is_worker(rank)) {
+    DLOBD_TRY(made, replicas.make(loop_, std::make_unique<compute::InlineWorker>()));
+    replica = std::move(made);
+  } else {
+    parameters = replicas.make_parameters(config_.seed);
+  }
+  arenas_.push_back(replica ? &replica->arena() : parameters.get());
   Rank::Parts parts{loop_,
                     config_,
                     rank,
@@ -66,6 +73,7 @@ base::Result<void> SimulatedJob::add_rank(int rank, const records::Dataset& data
                     store_,
                     std::make_unique<compute::InlineWorker>(),
                     std::move(replica),
+                    std::move(parameters),
                     network_.endpoint(rank),
                     compute::cpu_kernels(),
                     environment,

@@ -121,6 +121,7 @@ Task<Result<void>> StepLoop::step() {
   row.epoch = at_.epoch;
   row.samples = computed.samples;
   row.loss = is_timed_only(parts_.config) ? std::nan("") : computed.loss;
+  row.staleness = parts_.exchange.staleness();
   row.totals = phases.end_step();
   row.totals.start -= parts_.clock_start;
   parts_.reporter.add(row);

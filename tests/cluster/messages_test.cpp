@@ -31,6 +31,8 @@ std::vector<Message> one_of_each() {
   all.push_back(Ship{bytes("records")});
   all.push_back(Bye{99});
   all.push_back(ByeAll{});
+  all.push_back(Aside{});
+  all.push_back(Run{"20260301T120000Z-allreduce-3f9a2c"});
   return all;
 }
 

@@ -79,6 +79,16 @@ inline bool order_is_fixed(const stacks::Design& design) {
          !design.faithful("arrival_order");
 }
 
+// Small buckets and short pieces, so that a small model has many.
+inline stacks::Design improved_design(const std::string& stack, bool small) {
+  stacks::Design design = design_of(stack, "improved");
+  if (small) {
+    design.shard_push.bucket_bytes = 64;
+    design.shard_push.piece_elements = 7;
+  }
+  return design;
+}
+
 inline std::vector<NamedDesign> all_designs() {
   std::vector<NamedDesign> all;
   all.push_back({"cos_faithful", cos_design(true, true, true)});
@@ -104,6 +114,9 @@ inline std::vector<NamedDesign> all_designs() {
   all.push_back({"tf_ps_synchronous_fixed", tf_ps_design(3, synchronous(), false)});
   all.push_back({"tf_ps_backup", tf_ps_design(2, synchronous(1))});
   all.push_back({"tf_ps_backup_fixed", tf_ps_design(2, synchronous(2), false)});
+  all.push_back({"bigdl_improved", improved_design("bigdl", false)});
+  all.push_back({"bigdl_improved_small_pieces", improved_design("bigdl", true)});
+  all.push_back({"cos_improved_small_pieces", improved_design("caffeonspark", true)});
   return all;
 }
 

@@ -86,6 +86,8 @@ std::vector<NamedDesign> designs() {
           {"tf_ring_packs", tf_ring_design(false, true)},
           {"bigdl_faithful", design_of("bigdl")},
           {"bigdl_fixed", design_of("bigdl", "fixed")},
+          {"bigdl_improved", improved_design("bigdl", true)},
+          {"caffeonspark_improved", improved_design("caffeonspark", true)},
           {"tf_ps_asynchronous", tf_ps_design(2, asynchronous())},
           {"tf_ps_bounded", tf_ps_design(1, asynchronous(0))},
           {"tf_ps_synchronous", tf_ps_design(2, synchronous())},

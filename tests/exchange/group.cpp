@@ -237,8 +237,8 @@ void expect_tf_ring_oracle(Group& group) {
   TfRingOptions ring = options.design.tf_ring;
   ring.single_pack = options.design.faithful("single_pack");
   const Values start = initial_parameters(group.rank(0).arena().size(), options.seed);
-  expect_replicated(
-      group, TfRingOracle(group.views(), start, options.workers, ring, options.optimizer));
+  expect_replicated(group,
+                    TfRingOracle(group.views(), start, options.workers, ring, options.optimizer));
 }
 
 }  // namespace
@@ -250,7 +250,9 @@ void expect_oracle(Group& group) {
     ASSERT_TRUE(ended->has_value()) << "rank " << rank << ": " << ended->error().message;
     ASSERT_FALSE(group.rank(rank).disturbed.has_value()) << "rank " << rank;
   }
-  if (group.options().design.stack == "caffeonspark") {
+  if (group.options().design.exchange == "shard_push") {
+    expect_shard_push_oracle(group);
+  } else if (group.options().design.stack == "caffeonspark") {
     expect_cos_oracle(group);
   } else if (group.options().design.stack == "tensorflowonspark") {
     expect_tf_ring_oracle(group);

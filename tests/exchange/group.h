@@ -67,7 +67,7 @@ class Member {
   std::map<std::uint64_t, Held> settled;    // by step
   std::optional<std::uint64_t> disturbed;   // a step whose weights changed while it computed
   std::uint64_t steps_done = 0;
-  std::vector<std::uint64_t> staleness;  // by step
+  std::vector<std::uint64_t> staleness;         // by step
   std::vector<metrics::Phases::Totals> phases;  // by step
 
  private:
@@ -120,6 +120,8 @@ void expect_oracle(Group& group);
 // Messages and bytes of every rank are those of the closed form times the steps.
 void expect_closed_form(Group& group);
 
+// shard_push_oracle.cpp
+void expect_shard_push_oracle(Group& group);
 // bigdl_oracle.cpp
 void expect_bigdl_oracle(Group& group);
 void expect_tf_ps_oracle(Group& group);

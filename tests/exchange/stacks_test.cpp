@@ -13,7 +13,10 @@ using ::testing::HasSubstr;
 
 std::string refusal(std::string_view stack, std::optional<std::string> behaviour = std::nullopt,
                     const std::map<std::string, std::string>& defects = {}) {
-  auto design = make_design(stack, std::move(behaviour), defects);
+  Choices choices;
+  choices.behaviour = std::move(behaviour);
+  choices.defects = defects;
+  auto design = make_design(stack, choices);
   return design ? "accepted" : design.error().message;
 }
 
@@ -39,7 +42,7 @@ std::vector<compute::ParameterView> lenet() {
 }
 
 TEST(Design, CaffeOnSparkIsFaithfulUnlessToldOtherwise) {
-  auto design = make_design("caffeonspark", std::nullopt, {});
+  auto design = make_design("caffeonspark", Choices());
   ASSERT_TRUE(design.has_value());
   EXPECT_EQ(design->exchange, "cos_shard_push");
   EXPECT_EQ(design->batch_rule, BatchRule::per_device);
@@ -50,13 +53,45 @@ TEST(Design, CaffeOnSparkIsFaithfulUnlessToldOtherwise) {
 }
 
 TEST(Design, BehaviourSetsAllDefectsAndADefectOverridesIt) {
-  auto design = make_design("caffeonspark", "fixed", {{"optimizer_full", "faithful"}});
+  Choices choices;
+  choices.behaviour = "fixed";
+  choices.defects = {{"optimizer_full", "faithful"}};
+  auto design = make_design("caffeonspark", choices);
   ASSERT_TRUE(design.has_value());
   EXPECT_EQ(design->behaviour, Behaviour::fixed);
   EXPECT_TRUE(design->faithful("optimizer_full"));
   EXPECT_FALSE(design->faithful("snapshot_ungathered"));
   EXPECT_EQ(piece_bytes(*design), 0U);
   EXPECT_FALSE(loss_is_local(*design));
+}
+
+// The stack's name, rules and owners, another exchange, and nothing left to fix.
+TEST(Design, ImprovedIsADesignOfOurOwn) {
+  for (const char* stack : {"bigdl", "caffeonspark"}) {
+    const Design improved = exchange::testing::design_of(stack, "improved");
+    const Design faithful = exchange::testing::design_of(stack);
+    EXPECT_EQ(improved.stack, stack);
+    EXPECT_EQ(improved.behaviour, Behaviour::improved);
+    EXPECT_EQ(improved.exchange, "shard_push");
+    EXPECT_EQ(improved.wire_element, "float32");
+    EXPECT_EQ(improved.batch_rule, faithful.batch_rule);
+    EXPECT_EQ(improved.order, faithful.order);
+    EXPECT_EQ(improved.servers, 0);
+    EXPECT_TRUE(improved.defects.empty());
+    EXPECT_THAT(describe(improved, "lenet", lenet(), 4), HasSubstr("Our own design"));
+    // Both ways together, LeNet's weights and gradients in float32, as CaffeOnSpark moves them.
+    StepTraffic sum;
+    for (int rank = 0; rank < 4; ++rank) {
+      sum += step_traffic(improved, lenet(), improved.layout(4), rank);
+    }
+    EXPECT_EQ(sum.data_sent.bytes, 8U * 431'080U * 3);
+    EXPECT_EQ(sum.data_sent, sum.data_received);
+  }
+  EXPECT_THAT(refusal("bigdl", "improved", {{"lookup_per_block", "fixed"}}),
+              HasSubstr("the improved design of the stack bigdl has no defects"));
+  EXPECT_THAT(refusal("bigdl", "improoved"), HasSubstr("did you mean improved?"));
+  EXPECT_THAT(refusal("bigdl", std::nullopt, {{"lookup_per_block", "improved"}}),
+              HasSubstr("unknown behaviour of the defect lookup_per_block"));
 }
 
 TEST(Design, RefusesWhatItDoesNotKnowAndNamesTheNearest) {
@@ -79,29 +114,26 @@ TEST(Design, OfferedNamesAreAccepted) {
 TEST(Counts, LeNetMovesWhatTheFormulaSays) {
   const Design cos = exchange::testing::design_of("caffeonspark");
   for (const auto& [ranks, bytes] : {std::pair{2, 1'724'320U}, {4, 2'586'480U}, {8, 3'017'560U}}) {
-    const StepTraffic traffic = step_traffic(cos, lenet(), ranks, 0);
-    EXPECT_EQ(traffic.bytes_sent, bytes);
-    EXPECT_EQ(traffic.messages_sent, 2U * static_cast<unsigned>(ranks - 1));
+    const StepTraffic traffic = step_traffic(cos, lenet(), cos.layout(ranks), 0);
+    EXPECT_EQ(traffic.data_sent.bytes, bytes);
+    EXPECT_EQ(traffic.data_sent.messages, 2U * static_cast<unsigned>(ranks - 1));
   }
 }
 
 TEST(Counts, WhatIsSentIsReceived) {
-  const std::vector<std::string> stacks = stack_names();
-  for (const std::string& stack : stacks) {
+  for (const std::string& stack : stack_names()) {
+    const Design design = exchange::testing::design_of(stack);
     for (int ranks = 1; ranks <= 9; ++ranks) {
-      StepTraffic sum;
-      for (int rank = 0; rank < ranks; ++rank) {
-        const StepTraffic each =
-            step_traffic(exchange::testing::design_of(stack), lenet(), ranks, rank);
-        sum.messages_sent += each.messages_sent;
-        sum.messages_received += each.messages_received;
-        sum.bytes_sent += each.bytes_sent;
-        sum.bytes_received += each.bytes_received;
-      }
-      EXPECT_EQ(sum.messages_sent, sum.messages_received);
-      EXPECT_EQ(sum.bytes_sent, sum.bytes_received);
-      if (stack == "caffeonspark") {
-        EXPECT_EQ(sum.bytes_sent, 8U * 431'080U * static_cast<unsigned>(ranks - 1));
+      for (const bool first : {true, false}) {
+        StepTraffic sum;
+        for (int rank = 0; rank < design.layout(ranks).world_size(); ++rank) {
+          sum += step_traffic(design, lenet(), design.layout(ranks), rank, first);
+        }
+        EXPECT_EQ(sum.data_sent, sum.data_received) << stack << ", N = " << ranks;
+        EXPECT_EQ(sum.control_sent, sum.control_received) << stack << ", N = " << ranks;
+        if (stack == "caffeonspark") {
+          EXPECT_EQ(sum.data_sent.bytes, 8U * 431'080U * static_cast<unsigned>(ranks - 1));
+        }
       }
     }
   }

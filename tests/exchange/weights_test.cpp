@@ -135,7 +135,8 @@ Values weights_without_a_break(const stacks::Design& design) {
 TEST(Resume, IsTheSameTrajectoryUnlessADefectForbidsIt) {
   for (const stacks::Design& design :
        {cos_design(false, false, false), cos_design(false, false, true),
-        tf_ps_design(3, synchronous(), false), bigdl_design(false, false, false),
+        tf_ps_design(3, synchronous(), false), improved_design("bigdl", true),
+        improved_design("caffeonspark", true), bigdl_design(false, false, false),
         bigdl_design(true, true, false), allreduce_design(Algorithm::ring, 64),
         allreduce_design(Algorithm::recursive_doubling, 64)}) {
     EXPECT_EQ(weights_after_resuming(design), weights_without_a_break(design));

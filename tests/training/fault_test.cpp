@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
     Designs, Faults,
     ::testing::Values(Variant{"caffeonspark", "faithful"}, Variant{"caffeonspark", "fixed"},
                       Variant{"bigdl", "faithful"}, Variant{"bigdl", "fixed"},
-                      Variant{"allreduce", nullptr}),
+                      Variant{"bigdl", "improved"}, Variant{"allreduce", nullptr}),
     [](const auto& variant) {
       return std::string(variant.param.stack) +
              (variant.param.behaviour != nullptr ? std::string("_") + variant.param.behaviour : "");

@@ -52,7 +52,9 @@ class JobFixture : public ::testing::Test {
 
   Config config(const std::string& stack, std::optional<std::string> behaviour, int ranks) {
     Config config;
-    auto design = stacks::make_design(stack, std::move(behaviour), {});
+    stacks::Choices choices;
+    choices.behaviour = std::move(behaviour);
+    auto design = stacks::make_design(stack, choices);
     EXPECT_TRUE(design.has_value());
     config.design = *design;
     config.network = NetworkKind::simulated;

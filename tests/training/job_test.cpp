@@ -15,11 +15,9 @@ struct Variant {
   const char* behaviour;  // nullptr: none
 };
 
-const Variant kVariants[] = {{"caffeonspark", "faithful"},
-                             {"caffeonspark", "fixed"},
-                             {"bigdl", "faithful"},
-                             {"bigdl", "fixed"},
-                             {"allreduce", nullptr}};
+const Variant kVariants[] = {{"caffeonspark", "faithful"}, {"caffeonspark", "fixed"},
+                             {"bigdl", "faithful"},        {"bigdl", "fixed"},
+                             {"bigdl", "improved"},        {"allreduce", nullptr}};
 
 std::optional<std::string> behaviour_of(const Variant& variant) {
   if (variant.behaviour == nullptr) return std::nullopt;

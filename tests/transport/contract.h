@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -19,7 +21,10 @@ inline constexpr Kind kOtherKind = 7;
 inline Bytes pattern(std::size_t size, std::uint64_t seed) {
   base::Random random(seed);
   Bytes bytes(size);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next());
+  for (std::size_t at = 0; at < size; at += sizeof(std::uint64_t)) {
+    const std::uint64_t word = random.next();
+    std::memcpy(bytes.data() + at, &word, std::min(sizeof word, size - at));
+  }
   return bytes;
 }
 

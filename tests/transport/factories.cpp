@@ -1,5 +1,4 @@
-#include "group.h"
-#include "transport/fabric/endpoint.h"
+#include "fabric_group.h"
 #include "transport/fabric/providers.h"
 #include "transport/simulated/network.h"
 #include "transport/tcp/endpoint.h"
@@ -57,52 +56,19 @@ std::unique_ptr<Group> tcp_group_in_pieces(int world_size) {
   return tcp_group(world_size, Loops::one, options);
 }
 
-std::unique_ptr<Group> fabric_group(int world_size, Loops kind, fabric::Options options) {
-  options.token = "the job";
-  options.address = "127.0.0.1";
-  std::vector<std::unique_ptr<base::Loop>> loops;
-  std::vector<std::unique_ptr<Endpoint>> endpoints;
-  for (int rank = 0; rank < world_size; ++rank) {
-    if (loops.empty() || kind == Loops::one_each) {
-      loops.push_back(std::make_unique<base::RealLoop>());
-    }
-    auto endpoint = fabric::FabricEndpoint::make(*loops.back(), rank, world_size, options);
-    if (!endpoint) {
-      ADD_FAILURE() << endpoint.error().message;
-      return nullptr;
-    }
-    endpoints.push_back(std::move(*endpoint));
-  }
-  return std::make_unique<Group>(std::move(loops), nullptr, std::move(endpoints));
-}
-
-std::unique_ptr<Group> shm_group(int world_size) {
-  fabric::Options options;
-  options.provider = "shm";
-  return fabric_group(world_size, Loops::one_each, options);
-}
-
 // Few credits, and fragments of odd sizes: every message waits for some.
-std::unique_ptr<Group> tight_shm_group(int world_size) {
-  fabric::Options options;
-  options.provider = "shm";
+std::unique_ptr<Group> tight_group(int world_size, std::string provider) {
+  fabric::Options options = on(std::move(provider));
   options.credits_per_peer = 3;
   options.fragment_bytes = 50'001;
-  return fabric_group(world_size, Loops::one, options);
+  return fabric_group(world_size, FabricLoops::one, options);
 }
 
-std::unique_ptr<Group> rxm_group(int world_size) {
-  fabric::Options options;
-  options.provider = "tcp;ofi_rxm";
-  return fabric_group(world_size, Loops::one_each, options);
-}
-
-std::unique_ptr<Group> tight_rxm_group(int world_size) {
-  fabric::Options options;
-  options.provider = "tcp;ofi_rxm";
-  options.credits_per_peer = 3;
-  options.fragment_bytes = 50'001;
-  return fabric_group(world_size, Loops::one, options);
+// Under a name that a test can have.
+void add_provider(std::vector<Factory>& all, const std::string& name, const std::string& provider) {
+  all.push_back(
+      {name, [provider](int n) { return fabric_group(n, FabricLoops::one_each, on(provider)); }});
+  all.push_back({name + "_of_few_credits", [provider](int n) { return tight_group(n, provider); }});
 }
 
 }  // namespace
@@ -119,10 +85,10 @@ std::vector<Factory> factories() {
       {"tcp_in_pieces", tcp_group_in_pieces},
   };
   if (fabric::built_in()) {
-    all.push_back({"rdma_shm", shm_group});
-    all.push_back({"rdma_shm_of_few_credits", tight_shm_group});
-    all.push_back({"rdma_tcp_ofi_rxm", rxm_group});
-    all.push_back({"rdma_tcp_ofi_rxm_of_few_credits", tight_rxm_group});
+    add_provider(all, "rdma_shm", "shm");
+    add_provider(all, "rdma_tcp_ofi_rxm", "tcp;ofi_rxm");
+    // Where there is an adapter, or what looks like one.
+    if (fabric::choose("verbs")) add_provider(all, "rdma_verbs_ofi_rxm", "verbs");
   }
   return all;
 }

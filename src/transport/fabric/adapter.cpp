@@ -1,6 +1,7 @@
 #include "transport/fabric/adapter.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -33,6 +34,11 @@ std::string choice(const Options& options) {
   if (!options.device.empty()) text += ", device " + options.device;
   if (!options.address.empty()) text += ", address " + options.address;
   return text;
+}
+
+bool is_asked(const fi_info& info, const Options& options) {
+  return options.provider == info.fabric_attr->prov_name &&
+         (options.device.empty() || options.device == info.domain_attr->name);
 }
 
 bool is_device_software(const std::string& domain) {
@@ -88,7 +94,10 @@ base::Result<std::unique_ptr<Adapter>> Adapter::open(const Options& options) {
   fi_info* found = nullptr;
   const int got = fi_getinfo(kApi, by_address ? address.c_str() : nullptr, nullptr,
                              by_address ? FI_SOURCE : 0, wanted.get(), &found);
-  if (got == -FI_ENODATA) {
+  const Info all(found);
+  // Some providers pass over a device's name that they do not know.
+  while (found != nullptr && !is_asked(*found, options)) found = found->next;
+  if (got == -FI_ENODATA || (got == 0 && found == nullptr)) {
     return base::fail(
         base::ErrorKind::unavailable,
         fmt::format("this host has no such RDMA provider, device or address: {}", choice(options)));
@@ -96,7 +105,8 @@ base::Result<std::unique_ptr<Adapter>> Adapter::open(const Options& options) {
   if (got != 0) return not_opened("the description", options, got);
 
   std::unique_ptr<Adapter> adapter(new Adapter());
-  adapter->info_.reset(found);
+  adapter->info_.reset(fi_dupinfo(found));
+  found = adapter->info_.get();
   adapter->wants_descriptor_ = options.wait_descriptor;
   fid_fabric* fabric = nullptr;
   if (const int rc = fi_fabric(found->fabric_attr, &fabric, nullptr); rc != 0) {
@@ -203,6 +213,17 @@ base::Result<fi_addr_t> Adapter::insert(const std::string& address) {
                     inserted < 0 ? reason(inserted) : "no such address"));
   }
   return handle;
+}
+
+void Adapter::forget_name() {
+  if (opened_.provider != "shm") return;
+  const auto own = address();
+  if (!own) return;
+  std::string name = own->c_str();  // it ends with a zero
+  if (const std::size_t prefix = name.find("://"); prefix != std::string::npos) {
+    name.erase(0, prefix + 3);
+  }
+  ::shm_unlink(("/" + name).c_str());
 }
 
 bool Adapter::may_wait() {

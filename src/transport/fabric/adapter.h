@@ -58,6 +58,10 @@ class Adapter {
   base::Result<std::string> address();
   base::Result<fi_addr_t> insert(const std::string& address);
 
+  // Every peer has opened what this endpoint shares: it needs no name any more, and leaves nothing
+  // in /dev/shm should it be killed.
+  void forget_name();
+
   // The descriptor to sleep on, or -1.
   [[nodiscard]] int wait_descriptor() const { return wait_descriptor_; }
   // Nothing is pending: the descriptor will tell.

@@ -81,6 +81,7 @@ base::Task<base::Result<void>> Engine::connect(
                                      options_.connect_timeout / std::chrono::milliseconds(1), ranks,
                                      hello_refused_.empty() ? "" : "; refused: " + hello_refused_));
   }
+  adapter_->forget_name();
   co_return base::Result<void>();
 }
 
