@@ -21,6 +21,13 @@ inline stacks::Design cos_design(bool snapshot, bool momentum, bool optimizer) {
                     {"optimizer_full", word(optimizer)}});
 }
 
+// The variant for one-sided writes, all defects as they come but for those that are named.
+inline stacks::Design cos_rdma_design(const std::vector<std::string>& fixed) {
+  std::map<std::string, std::string> defects;
+  for (const std::string& each : fixed) defects[each] = "fixed";
+  return design_of("caffeonspark", "", defects, true);
+}
+
 // Segments are short, so that a small model's chunk is several messages.
 inline stacks::Design allreduce_design(Algorithm algorithm, std::size_t bucket_bytes) {
   stacks::Design design = design_of("allreduce");
@@ -74,6 +81,7 @@ inline TfPsOptions synchronous(int backup_workers = 0) {
 
 // Does the design alone, whatever the order in which messages come, decide each bit?
 inline bool order_is_fixed(const stacks::Design& design) {
+  if (design.rdma) return !design.faithful("arrival_order");
   if (design.stack != "tensorflowonspark_ps") return true;
   return design.tf_ps.synchronous() && design.tf_ps.backup_workers == 0 &&
          !design.faithful("arrival_order");
@@ -85,6 +93,8 @@ inline stacks::Design improved_design(const std::string& stack, bool small) {
   if (small) {
     design.shard_push.bucket_bytes = 64;
     design.shard_push.piece_elements = 7;
+    design.all_reduce.bucket_bytes = 64;
+    design.all_reduce.collective.segment_elements = 7;
   }
   return design;
 }
@@ -117,6 +127,13 @@ inline std::vector<NamedDesign> all_designs() {
   all.push_back({"bigdl_improved", improved_design("bigdl", false)});
   all.push_back({"bigdl_improved_small_pieces", improved_design("bigdl", true)});
   all.push_back({"cos_improved_small_pieces", improved_design("caffeonspark", true)});
+  all.push_back({"cos_rdma_faithful", cos_rdma_design({})});
+  all.push_back({"cos_rdma_fixed", design_of("caffeonspark", "fixed", {}, true)});
+  all.push_back({"cos_rdma_rotated", cos_rdma_design({"arrival_order"})});
+  all.push_back({"cos_rdma_typed", cos_rdma_design({"untyped_notification", "optimizer_full"})});
+  all.push_back(
+      {"cos_rdma_gathered", cos_rdma_design({"snapshot_ungathered", "momentum_own_slice"})});
+  all.push_back({"tf_ring_improved_small", improved_design("tensorflowonspark", true)});
   return all;
 }
 

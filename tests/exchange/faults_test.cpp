@@ -82,6 +82,7 @@ Fault some_fault(base::Random& random, int rank, int world_size) {
 std::vector<NamedDesign> designs() {
   return {{"caffeonspark_faithful", design_of("caffeonspark")},
           {"caffeonspark_fixed", design_of("caffeonspark", "fixed")},
+          {"caffeonspark_rdma", cos_rdma_design({})},
           {"tf_ring_faithful", tf_ring_design(true, true)},
           {"tf_ring_packs", tf_ring_design(false, true)},
           {"bigdl_faithful", design_of("bigdl")},

@@ -132,6 +132,9 @@ base::Task<base::Result<void>> Member::step(std::uint64_t step) {
     optimizer_.update(step, compute::Range{0, arena_.size()});
   }
   staleness.push_back(exchange_->staleness());
+  if (const auto* cos = dynamic_cast<const CosShardPush*>(exchange_.get())) {
+    additions.push_back(cos->additions());
+  }
   phases.push_back(phases_.end_step());
   co_return base::Result<void>();
 }
@@ -198,33 +201,6 @@ std::vector<Values> all_gradients(const GroupOptions& options,
 
 namespace {
 
-void expect_cos_oracle(Group& group) {
-  const GroupOptions& options = group.options();
-  const std::size_t elements = group.rank(0).arena().size();
-  CosOracle oracle(group.views(), initial_parameters(elements, options.seed), options.workers,
-                   defects_of(options.design), options.optimizer);
-  for (std::uint64_t step = 0; step < options.steps; ++step) {
-    const Values weights = oracle.next_weights();
-    for (int rank = 0; rank < options.workers; ++rank) {
-      ASSERT_EQ(group.rank(rank).computed_with.at(step), weights)
-          << "rank " << rank << " step " << step;
-    }
-    oracle.step(step, all_gradients(options, group.views(), elements, step));
-    const auto settle = options.settle_after.find(step);
-    if (settle == options.settle_after.end()) continue;
-    oracle.settle(settle->second);
-    for (int rank = 0; rank < options.workers; ++rank) {
-      const Held& held = group.rank(rank).settled.at(step);
-      ASSERT_EQ(held.parameters, oracle.parameters(rank)) << "rank " << rank << " step " << step;
-      ASSERT_EQ(held.momentum, oracle.momentum(rank)) << "rank " << rank << " step " << step;
-    }
-  }
-  for (int rank = 0; rank < options.workers; ++rank) {
-    ASSERT_EQ(group.rank(rank).held().parameters, oracle.parameters(rank)) << "rank " << rank;
-    ASSERT_EQ(group.rank(rank).held().momentum, oracle.momentum(rank)) << "rank " << rank;
-  }
-}
-
 void expect_allreduce_oracle(Group& group) {
   const GroupOptions& options = group.options();
   const Values start = initial_parameters(group.rank(0).arena().size(), options.seed);
@@ -254,7 +230,7 @@ void expect_oracle(Group& group) {
     expect_shard_push_oracle(group);
   } else if (group.options().design.stack == "caffeonspark") {
     expect_cos_oracle(group);
-  } else if (group.options().design.stack == "tensorflowonspark") {
+  } else if (group.options().design.exchange == "tf_ring") {
     expect_tf_ring_oracle(group);
   } else if (group.options().design.stack == "bigdl") {
     expect_bigdl_oracle(group);
@@ -286,16 +262,20 @@ CosDefects defects_of(const stacks::Design& design) {
   defects.snapshot_ungathered = design.faithful("snapshot_ungathered");
   defects.momentum_own_slice = design.faithful("momentum_own_slice");
   defects.optimizer_full = design.faithful("optimizer_full");
+  defects.rdma = design.rdma;
+  defects.arrival_order = design.rdma && design.faithful("arrival_order");
+  defects.untyped_notification = design.rdma && design.faithful("untyped_notification");
   return defects;
 }
 
 stacks::Design design_of(const std::string& stack, const std::string& behaviour,
-                         const std::map<std::string, std::string>& defects) {
+                         const std::map<std::string, std::string>& defects, bool rdma) {
   std::optional<std::string> given;
   if (!behaviour.empty()) given = behaviour;
   stacks::Choices choices;
   choices.behaviour = given;
   choices.defects = defects;
+  choices.rdma = rdma;
   auto design = stacks::make_design(stack, choices);
   CHECK(design.has_value(), "{}", design.error().message);
   return *design;

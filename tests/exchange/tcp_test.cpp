@@ -82,6 +82,16 @@ TEST(TcpLarge, AllReduceOverSeveralConnections) {
   run_large(design_of("allreduce"), options);
 }
 
+TEST(TcpLarge, TensorFlowOnSparkInOnePack) {
+  run_large(design_of("tensorflowonspark"), local());
+}
+
+TEST(TcpLarge, TensorFlowOnSparkInPacksAndTwoSectionsForEachChunk) {
+  stacks::Design design = design_of("tensorflowonspark", "fixed");
+  design.tf_ring.most_chunk_bytes = 64 * 1024;
+  run_large(design, local());
+}
+
 TEST(TcpLarge, CaffeOnSparkFixed) {
   run_large(design_of("caffeonspark", "fixed"), local());
 }

@@ -135,6 +135,8 @@ Values weights_without_a_break(const stacks::Design& design) {
 TEST(Resume, IsTheSameTrajectoryUnlessADefectForbidsIt) {
   for (const stacks::Design& design :
        {cos_design(false, false, false), cos_design(false, false, true),
+        design_of("caffeonspark", "fixed", {}, true), tf_ring_design(true, true),
+        tf_ring_design(false, true), improved_design("tensorflowonspark", true),
         tf_ps_design(3, synchronous(), false), improved_design("bigdl", true),
         improved_design("caffeonspark", true), bigdl_design(false, false, false),
         bigdl_design(true, true, false), allreduce_design(Algorithm::ring, 64),
