@@ -5,8 +5,11 @@ from one to the other. Needs the rights to make all that; exits with 77, which c
 they are lacking, and says which.
 """
 
+import contextlib
 import csv
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -44,9 +47,18 @@ def make_hosts():
         call("ip", "netns", "exec", name, "true")
 
 
-def remove_hosts():
-    for name in NAMES:
-        subprocess.run(["ip", "netns", "delete", name], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+def remove_hosts(names=NAMES):
+    for name in names:
+        with contextlib.suppress(OSError):
+            subprocess.run(["ip", "netns", "delete", name], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+
+def remove_those_of_killed_tests():
+    with contextlib.suppress(OSError):
+        for name in call("ip", "netns", "list").split():
+            owner = re.fullmatch(r"dlobd(\d+)[ab]", name)
+            if owner and not os.path.exists(f"/proc/{owner.group(1)}"):
+                remove_hosts([name])
 
 
 def carried(host):
@@ -174,6 +186,7 @@ class Hosts(ProgramTest):
 
 def missing_rights():
     """Why no hosts can be made here; None: they can."""
+    remove_those_of_killed_tests()
     try:
         make_hosts()
     except OSError as error:
@@ -184,6 +197,7 @@ def missing_rights():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # with the clean-up on the way
     WHY = missing_rights()
     if WHY:
         print(f"skipped: network namespaces with veth and tbf are not permitted here: {WHY}")
