@@ -1,14 +1,26 @@
 #include "exchange/optimizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/nearest.h"
 #include "exchange/buffer.h"
 
 namespace dlobd::exchange {
 
 std::string_view name(OptimizerKind kind) {
   return kind == OptimizerKind::sgd ? "sgd" : "adagrad";
+}
+
+base::Result<OptimizerKind> parse_optimizer(std::string_view word) {
+  if (word == "sgd") return OptimizerKind::sgd;
+  if (word == "adagrad") return OptimizerKind::adagrad;
+  return base::fail(
+      base::ErrorKind::invalid_argument,
+      fmt::format("no such optimizer, did you mean {}?: {}",
+                  base::nearest(word, std::vector<std::string>{"sgd", "adagrad"}), word));
 }
 
 Sgd::Sgd(OptimizerSettings settings, compute::ParameterArena& arena,

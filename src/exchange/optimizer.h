@@ -40,6 +40,8 @@ struct LearningRate {
 
 enum class OptimizerKind { sgd, adagrad };
 std::string_view name(OptimizerKind kind);
+// invalid_argument with the nearest name.
+base::Result<OptimizerKind> parse_optimizer(std::string_view word);
 
 inline constexpr float kAdagradStart = 0.1F;  // of every accumulator
 

@@ -24,6 +24,7 @@ Design make() {
   design.behaviour = Behaviour::faithful;
   design.server_role = "ps";
   design.servers = 1;
+  design.options = {{"updates", "asynchronous"}};
   design.defects.push_back(defect(
       "record_feed", "records reach the worker one by one, through a queue between processes"));
   design.defects.push_back(

@@ -125,5 +125,56 @@ TEST(Sgd, KeepsTheRateInsideTheMomentum) {
   EXPECT_EQ(sgd.momentum()[0], 0.75F);
 }
 
+// a = a + g g; w -= rate g / sqrt(a), worked out by hand; no momentum, no decay.
+TEST(Adagrad, DividesByTheRootOfTheSumOfSquares) {
+  std::vector<compute::ParameterSpec> specs(1);
+  specs[0].name = "w";
+  specs[0].shape = {2};
+  compute::ParameterArena arena(specs);
+  OptimizerSettings settings;
+  settings.kind = OptimizerKind::adagrad;
+  settings.learning_rate = parsed("fixed", 0.5);
+  Sgd adagrad(settings, arena, compute::cpu_kernels());
+  EXPECT_EQ(adagrad.momentum()[0], 0.1F);
+  adagrad.momentum()[0] = 0;
+  arena.parameters()[0] = 4;
+  const Values gradients{3};
+  adagrad.update(0, {0, 1}, gradients);  // a = 9, w = 4 - 1.5 / 3
+  EXPECT_EQ(adagrad.momentum()[0], 9);
+  EXPECT_EQ(arena.parameters()[0], 3.5F);
+  adagrad.update(1, {0, 1}, Values{-4});  // a = 25, w = 3.5 + 2 / 5
+  EXPECT_EQ(adagrad.momentum()[0], 25);
+  EXPECT_FLOAT_EQ(arena.parameters()[0], 3.9F);
+  EXPECT_EQ(adagrad.momentum()[1], 0.1F);
+}
+
+TEST(Adagrad, EqualsThePlainLoopAcrossViews) {
+  constexpr std::size_t kElements = 100;
+  compute::ParameterArena arena(testing::uneven_parameters(kElements));
+  OptimizerSettings settings;
+  settings.kind = OptimizerKind::adagrad;
+  settings.learning_rate = parsed("inv", 0.1);
+  Sgd adagrad(settings, arena, compute::cpu_kernels());
+  Values expected = testing::initial_parameters(kElements, 5);
+  std::copy(expected.begin(), expected.end(), arena.parameters().begin());
+  Values accumulators = first_slots(settings, kElements);
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    testing::fill_gradients(arena.gradients(), 5, 0, step, 0);
+    const Values gradients(arena.gradients().begin(), arena.gradients().end());
+    adagrad.update(step, {5, 77});
+    plain_update(arena.views(), settings, step, {5, 77}, expected, gradients, accumulators);
+  }
+  EXPECT_EQ(Values(arena.parameters().begin(), arena.parameters().end()), expected);
+  EXPECT_EQ(Values(adagrad.momentum().begin(), adagrad.momentum().end()), accumulators);
+}
+
+TEST(OptimizerKind, IsReadByName) {
+  EXPECT_EQ(parse_optimizer("sgd"), OptimizerKind::sgd);
+  EXPECT_EQ(parse_optimizer("adagrad"), OptimizerKind::adagrad);
+  const auto refused = parse_optimizer("adagard");
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().message, "no such optimizer, did you mean adagrad?: adagard");
+}
+
 }  // namespace
 }  // namespace dlobd::exchange

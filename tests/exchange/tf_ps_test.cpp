@@ -90,7 +90,7 @@ GroupOptions uneven_paces(const stacks::Design& design, std::uint64_t seed) {
 
 TEST(TfPs, StalenessIsWithinTheBoundThatIsAsked) {
   std::uint64_t most_unbounded = 0;
-  for (std::uint64_t seed = 0; seed < seeds(60); ++seed) {
+  for (std::uint64_t seed = 0; seed < seeds(20); ++seed) {
     for (const std::uint64_t bound : {0U, 1U, 3U}) {
       base::VirtualLoop loop;
       const auto group = ran(loop, uneven_paces(tf_ps_design(2, asynchronous(bound)), seed), seed);
