@@ -18,12 +18,13 @@ namespace {
 
 struct Options {
   DesignWords design;
+  std::string network = "tcp";
   std::string model = "lenet";
   int ranks = 2;
 };
 
 base::Result<std::string> page(const Options& options) {
-  DLOBD_TRY(design, parse_design(options.design));
+  DLOBD_TRY(design, parse_design(options.design, options.network == "rdma"));
   if (options.ranks < 1 || options.ranks > 65536) {
     return base::fail(base::ErrorKind::invalid_argument,
                       fmt::format("must be from 1 to 65536: --ranks {}", options.ranks));
@@ -44,6 +45,9 @@ void add_describe(CLI::App& app, int& status) {
   auto* verb = app.add_subcommand("describe",
                                   "A design in a page: owners, rounds, messages, bytes, defects");
   add_design_options(*verb, options->design);
+  verb->add_option("--network", options->network, "tcp, or rdma: one-sided writes")
+      ->check(CLI::IsMember({"tcp", "rdma"}))
+      ->capture_default_str();
   verb->add_option("--model", options->model, "lenet, softmax")->capture_default_str();
   verb->add_option("--ranks", options->ranks, "Workers")->capture_default_str();
   verb->footer("Example:\n  dlobd describe --stack caffeonspark --model lenet --ranks 4");

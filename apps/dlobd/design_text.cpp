@@ -21,9 +21,10 @@ void add_design_options(CLI::App& app, DesignWords& words) {
   }
 }
 
-base::Result<stacks::Design> parse_design(const DesignWords& words) {
+base::Result<stacks::Design> parse_design(const DesignWords& words, bool rdma) {
   stacks::Choices choices;
   choices.behaviour = words.behaviour;
+  choices.rdma = rdma;
   for (const auto& text : words.defects) {
     const auto equals = text.find('=');
     if (equals == std::string::npos) {

@@ -23,7 +23,7 @@ struct DesignWords {
 // `words` outlives the parsing.
 void add_design_options(CLI::App& app, DesignWords& words);
 
-// invalid_argument with the nearest name.
-base::Result<stacks::Design> parse_design(const DesignWords& words);
+// `rdma`: the network does one-sided writes. invalid_argument with the nearest name.
+base::Result<stacks::Design> parse_design(const DesignWords& words, bool rdma);
 
 }  // namespace dlobd::app

@@ -52,7 +52,7 @@ std::string closing_lines(const metrics::RunRecord& record, const training::Conf
   std::string text = fmt::format("{} through {}", config.model, record.config.stack);
   if (record.config.behaviour) text += fmt::format(" ({})", *record.config.behaviour);
   text += fmt::format(" on {} rank{}, {}: {} steps, {} samples", config.ranks,
-                      config.ranks == 1 ? "" : "s", record.config.network, summary.steps,
+                      config.ranks == 1 ? "" : "s", training::network_label(config), summary.steps,
                       summary.samples_seen);
   const bool simulated = record.source == metrics::RunSource::simulated;
   if (summary.train_seconds) {

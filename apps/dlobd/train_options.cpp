@@ -21,6 +21,7 @@
 #include "metrics/environment.h"
 #include "training/checkpoint.h"
 #include "training/identity.h"
+#include "transport/fabric/providers.h"
 #include "transport/tcp/interface.h"
 
 namespace dlobd::app {
@@ -45,10 +46,21 @@ std::string whole_number(const std::string& text) {
 void add_train_options(CLI::App& app, TrainOptions& o) {
   add_design_options(app, o.design);
 
-  app.add_option("--network", o.network, "tcp, or simulated: virtual time, in one process")
+  app.add_option("--network", o.network,
+                 "tcp; rdma, by libfabric; or simulated: virtual time, in one process")
       ->capture_default_str()
       ->group("Network");
-  app.add_option("--provider", o.provider, "What carries rdma; tcp and simulated take none")
+  app.add_option(
+         "--provider", o.provider,
+         "What carries rdma: verbs, efa, psm3, ... (default: this host's real RDMA); shm and "
+         "tcp;ofi_rxm are software stand-ins, by name only")
+      ->group("Network");
+  app.add_option("--device", o.device, "rdma: the device, as libfabric names it (mlx5_0)")
+      ->group("Network");
+  app.add_option("--port", o.port, "rdma, with --gid-index: the device's port")
+      ->capture_default_str()
+      ->group("Network");
+  app.add_option("--gid-index", o.gid_index, "rdma: the entry of the port's table of GIDs")
       ->group("Network");
   app.add_option("--interface", o.interface,
                  "Network interface of this rank (default: loopback, or the one to the rendezvous)")
@@ -111,11 +123,15 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
                  "inv:gamma=1e-4,power=0.75")
       ->capture_default_str()
       ->group("Optimizer");
-  app.add_option("--momentum", o.momentum, "Caffe's: the rate is inside its buffer")
+  app.add_option("--optimizer", o.optimizer,
+                 "sgd, or adagrad (TensorFlow's: sums of squares start at 0.1)")
       ->capture_default_str()
       ->group("Optimizer");
-  app.add_option("--weight-decay", o.weight_decay, "L2, of every parameter")
-      ->capture_default_str()
+  app.add_option("--momentum", o.momentum,
+                 "Of sgd; Caffe's: the rate is inside its buffer (default: 0.9)")
+      ->group("Optimizer");
+  app.add_option("--weight-decay", o.weight_decay,
+                 "Of sgd; L2, of every parameter (default: 0.0005)")
       ->group("Optimizer");
   app.add_option("--seed", o.seed, "Of weights, order of samples and simulated delays")
       ->capture_default_str()
@@ -180,43 +196,64 @@ Result<std::uint64_t> positive(const char* option, std::int64_t value) {
   return fail(ErrorKind::invalid_argument, fmt::format("must be at least 1: {} {}", option, value));
 }
 
-Result<void> resolve_network(const TrainOptions& o, training::Config& config) {
-  if (o.network == "simulated") {
-    config.network = training::NetworkKind::simulated;
-  } else if (o.network != "tcp") {
-    return fail(
-        ErrorKind::invalid_argument,
-        fmt::format("no such network: {}; did you mean {}? There are tcp and simulated", o.network,
-                    base::nearest(o.network, std::vector<std::string>{"tcp", "simulated"})));
-  }
-  if (o.provider) {
+Result<void> refuse_for(const TrainOptions& o, bool given, const char* option) {
+  if (!given) return {};
+  return fail(ErrorKind::invalid_argument,
+              fmt::format("--network {} takes no {}: leave it out", o.network, option));
+}
+
+Result<void> resolve_rdma(const TrainOptions& o, training::Config& config) {
+  config.network = training::NetworkKind::rdma;
+  DLOBD_TRY(provider, transport::fabric::choose(o.provider.value_or("")));
+  config.provider = provider;
+  if (o.port < 1 || o.port > 255) {
     return fail(ErrorKind::invalid_argument,
-                fmt::format("--network {} takes no --provider: {}", o.network, *o.provider));
+                fmt::format("must be from 1 to 255: --port {}", o.port));
   }
-  if (config.network == training::NetworkKind::tcp) {
-    if (o.link) {
-      return fail(ErrorKind::invalid_argument,
-                  "--link describes a simulated network: add --network simulated, or leave it out");
-    }
-    DLOBD_TRY_VOID(connections, check_connections_per_peer(o.connections_per_peer));
-    if (!o.interface.empty()) {
-      DLOBD_TRY_VOID(address, transport::tcp::interface_address(o.interface));
-    }
-  } else {
-    if (!o.interface.empty()) {
-      return fail(ErrorKind::invalid_argument,
-                  "--network simulated has no --interface: leave it out");
-    }
-    if (o.connections_per_peer != 1) {
-      return fail(ErrorKind::invalid_argument,
-                  "--network simulated has no --connections-per-peer: leave it out");
-    }
+  if (o.gid_index && (*o.gid_index < 0 || *o.gid_index > 65535)) {
+    return fail(ErrorKind::invalid_argument,
+                fmt::format("must be from 0 to 65535: --gid-index {}", *o.gid_index));
+  }
+  if (o.gid_index && o.device.empty()) {
+    return fail(ErrorKind::invalid_argument,
+                "--gid-index counts in the table of a device: add --device NAME");
+  }
+  return {};
+}
+
+Result<void> resolve_network(const TrainOptions& o, training::Config& config) {
+  const std::vector<std::string> valid{"tcp", "rdma", "simulated"};
+  if (std::find(valid.begin(), valid.end(), o.network) == valid.end()) {
+    return fail(ErrorKind::invalid_argument,
+                fmt::format("no such network: {}; did you mean {}? There are {}", o.network,
+                            base::nearest(o.network, valid), fmt::join(valid, ", ")));
+  }
+  const bool tcp = o.network == "tcp";
+  const bool rdma = o.network == "rdma";
+  const bool simulated = o.network == "simulated";
+  DLOBD_TRY_VOID(provider, refuse_for(o, !rdma && o.provider.has_value(), "--provider"));
+  DLOBD_TRY_VOID(device, refuse_for(o, !rdma && !o.device.empty(), "--device"));
+  DLOBD_TRY_VOID(gid, refuse_for(o, !rdma && o.gid_index.has_value(), "--gid-index"));
+  DLOBD_TRY_VOID(connections,
+                 refuse_for(o, !tcp && o.connections_per_peer != 1, "--connections-per-peer"));
+  DLOBD_TRY_VOID(interface, refuse_for(o, simulated && !o.interface.empty(), "--interface"));
+  if (o.link && !simulated) {
+    return fail(ErrorKind::invalid_argument,
+                "--link describes a simulated network: add --network simulated, or leave it out");
+  }
+  if (simulated) {
+    config.network = training::NetworkKind::simulated;
     config.link_text = o.link.value_or(std::string(kDefaultLink));
     DLOBD_TRY(link, parse_link(config.link_text));
     config.link = link;
+    return {};
+  }
+  if (!o.interface.empty()) {
+    DLOBD_TRY_VOID(address, transport::tcp::interface_address(o.interface));
   }
   config.interface = o.interface;
-  return {};
+  if (rdma) return resolve_rdma(o, config);
+  return check_connections_per_peer(o.connections_per_peer);
 }
 
 Result<void> resolve_length(const TrainOptions& o, training::Config& config) {
@@ -251,9 +288,21 @@ Result<void> resolve_optimizer(const TrainOptions& o, training::Config& config) 
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
   DLOBD_TRY(rate, finite("--learning-rate", o.learning_rate, 0, kNoLimit));
   DLOBD_TRY(policy, exchange::LearningRate::parse(o.lr_policy, rate));
-  DLOBD_TRY(momentum, finite("--momentum", o.momentum, 0, 1));
-  DLOBD_TRY(decay, finite("--weight-decay", o.weight_decay, 0, kNoLimit));
   config.optimizer.learning_rate = policy;
+  DLOBD_TRY(kind, exchange::parse_optimizer(o.optimizer));
+  config.optimizer.kind = kind;
+  if (kind == exchange::OptimizerKind::adagrad) {
+    if (o.momentum || o.weight_decay) {
+      return fail(ErrorKind::invalid_argument,
+                  fmt::format("--optimizer adagrad has no {}: leave it out",
+                              o.momentum ? "--momentum" : "--weight-decay"));
+    }
+    config.optimizer.momentum = 0;
+    config.optimizer.weight_decay = 0;
+    return {};
+  }
+  DLOBD_TRY(momentum, finite("--momentum", o.momentum.value_or(0.9), 0, 1));
+  DLOBD_TRY(decay, finite("--weight-decay", o.weight_decay.value_or(5e-4), 0, kNoLimit));
   config.optimizer.momentum = momentum;
   config.optimizer.weight_decay = decay;
   return {};
@@ -356,7 +405,7 @@ Result<void> resolve_resume(const TrainOptions& o, storage::Store& store,
 
 Result<Resolved> resolve(const TrainOptions& o, storage::Store& store) {
   training::Config config;
-  DLOBD_TRY(design, parse_design(o.design));
+  DLOBD_TRY(design, parse_design(o.design, o.network == "rdma"));
   config.design = design;
   DLOBD_TRY_VOID(network, resolve_network(o, config));
   DLOBD_TRY_VOID(placement, resolve_placement(o));
@@ -377,6 +426,7 @@ Result<Resolved> resolve(const TrainOptions& o, storage::Store& store) {
                              : fmt::format("must be from 1 to 65536: --ranks {}", ranks));
   }
   config.ranks = static_cast<int>(ranks);
+  DLOBD_TRY_VOID(sensible, stacks::check_workers(design, config.ranks));
   DLOBD_TRY_VOID(processor, resolve_processor(o, config));
   DLOBD_TRY_VOID(length, resolve_length(o, config));
   DLOBD_TRY_VOID(optimizer, resolve_optimizer(o, config));

@@ -21,6 +21,9 @@ struct TrainOptions {
   std::string network = "tcp";
   std::optional<std::string> provider;
   std::string interface;
+  std::string device;
+  std::int64_t port = 1;
+  std::optional<std::int64_t> gid_index;
   std::int64_t connections_per_peer = 1;
   std::optional<std::string> link;
   std::string processor = "cpu+onednn";
@@ -39,8 +42,9 @@ struct TrainOptions {
   std::optional<double> until_accuracy;
   double learning_rate = 0.01;
   std::string lr_policy = "fixed";
-  double momentum = 0.9;
-  double weight_decay = 5e-4;
+  std::string optimizer = "sgd";
+  std::optional<double> momentum;      // of sgd; else 0.9
+  std::optional<double> weight_decay;  // of sgd; else 5e-4
   std::uint64_t seed = 1;
   double peer_timeout = 10;
   std::string checkpoint;
@@ -58,7 +62,7 @@ struct TrainOptions {
   std::string rendezvous_by;  // the launcher whose environment gave it; empty: the user
   int ranks_here = 1;         // that share this host with this one, itself included
   std::string token;          // where DLOBD_JOB_TOKEN has none
-  bool launched = false;  // by our own launcher: descriptors are inherited
+  bool launched = false;      // by our own launcher: descriptors are inherited
 };
 
 // Declares the options of `train` on its subcommand.

@@ -117,7 +117,10 @@ int train_rank(const TrainOptions& options, const Resolved& resolved) {
   training::Placement placement;
   placement.rank = static_cast<int>(*options.rank);
   placement.rendezvous = options.rendezvous;
-  placement.connections_per_peer = static_cast<int>(options.connections_per_peer);
+  placement.network.connections_per_peer = static_cast<int>(options.connections_per_peer);
+  placement.network.device = options.device;
+  placement.network.port = static_cast<int>(options.port);
+  if (options.gid_index) placement.network.gid_index = static_cast<int>(*options.gid_index);
   const char* secret = std::getenv("DLOBD_JOB_TOKEN");
   placement.token = secret == nullptr || *secret == '\0' ? options.token : secret;
   if (placement.token.empty()) {

@@ -1,12 +1,44 @@
 #include "training/config.h"
 
+#include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
+
+#include "transport/fabric/providers.h"
 
 namespace dlobd::training {
 
 std::string_view name(NetworkKind network) {
-  return network == NetworkKind::tcp ? "tcp" : "simulated";
+  switch (network) {
+    case NetworkKind::tcp: return "tcp";
+    case NetworkKind::rdma: return "rdma";
+    case NetworkKind::simulated: return "simulated";
+  }
+  return "";
 }
+
+std::string network_label(const Config& config) {
+  return config.network == NetworkKind::rdma ? transport::fabric::label(config.provider)
+                                             : std::string(name(config.network));
+}
+
+namespace {
+
+// "backup-workers" is backup_workers in a record.
+std::string key_of(std::string option) {
+  std::replace(option.begin(), option.end(), '-', '_');
+  return option;
+}
+
+// A number where it is one.
+nlohmann::json json_of(const std::string& value) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error == std::errc() && end == value.data() + value.size()) return number;
+  return value;
+}
+
+}  // namespace
 
 metrics::RunConfig run_config(const Config& config) {
   metrics::RunConfig run;
@@ -17,6 +49,7 @@ metrics::RunConfig run_config(const Config& config) {
     run.defects[defect.name] = stacks::name(defect.behaviour);
   }
   run.network = name(config.network);
+  if (!config.provider.empty()) run.provider = config.provider;
   run.processor = config.processor.text();
   if (config.processor.needs_libtorch()) run.threads = config.threads;
   run.model = config.model;
@@ -34,6 +67,11 @@ metrics::RunConfig run_config(const Config& config) {
 
   auto& more = run.more;
   if (config.design.servers > 0) more[config.design.server_role] = config.design.servers;
+  for (const auto& [option, value] : config.design.options) {
+    const std::string key = key_of(option);
+    if (!more.contains(key)) more[key] = json_of(value);
+  }
+  more["optimizer"] = exchange::name(config.optimizer.kind);
   more["batch_rule"] = batches::name(config.design.batch_rule);
   more["steps"] = config.steps ? nlohmann::json(*config.steps) : nlohmann::json();
   more["until_accuracy"] =

@@ -19,11 +19,12 @@
 
 namespace dlobd::training {
 
-enum class NetworkKind { tcp, simulated };
+enum class NetworkKind { tcp, rdma, simulated };
 
 struct Config {
   stacks::Design design;
   NetworkKind network = NetworkKind::tcp;
+  std::string provider;                  // network rdma: libfabric's full name: "verbs;ofi_rxm"
   std::string interface;                 // empty: loopback, or the one that leads to the rendezvous
   transport::simulated::LinkModel link;  // network simulated
   std::string link_text;                 // as it was asked for
@@ -54,6 +55,8 @@ struct Config {
 };
 
 std::string_view name(NetworkKind network);
+// For people, the stand-in named: "tcp", "rdma(shm)", "simulated".
+std::string network_label(const Config& config);
 
 // The "config" of a RunRecord.
 metrics::RunConfig run_config(const Config& config);

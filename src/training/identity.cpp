@@ -55,8 +55,7 @@ std::string identity_of(const Config& config) {
 }
 
 std::string checkpoint_path(const std::string& folder, const Config& config, std::uint64_t step) {
-  return fmt::format("{}/{}-{}-step-{:06}.ckpt", folder, config.design.stack,
-                     config.model, step);
+  return fmt::format("{}/{}-{}-step-{:06}.ckpt", folder, config.design.stack, config.model, step);
 }
 
 }  // namespace dlobd::training

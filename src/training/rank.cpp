@@ -305,6 +305,7 @@ void Rank::report_end(metrics::RankSummary summary) {
   summary.control_received = count_of(counters.received_of(Traffic::control));
   summary.apart_sent = count_of(counters.sent_of(Traffic::apart));
   summary.apart_received = count_of(counters.received_of(Traffic::apart));
+  parts_.summarize_network(summary);
   const auto links = member_->link_counters();
   summary.heartbeats_sent = links.heartbeats_sent;
   summary.gathers_sent = links.gathers_sent;

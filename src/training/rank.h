@@ -44,6 +44,7 @@ class Rank {
     std::unique_ptr<compute::Replica> replica;  // of a worker
     std::unique_ptr<compute::ParameterArena> parameters;  // of a server, as a replica starts
     std::unique_ptr<transport::Endpoint> endpoint;
+    std::function<void(metrics::RankSummary&)> summarize_network;
     const compute::Kernels& kernels;
     metrics::Environment environment;
     bool read_ahead;

@@ -11,14 +11,11 @@
 
 #include "cluster/in_process_link.h"
 #include "cluster/tcp_link.h"
-#include "metrics/devices.h"
 #include "metrics/process.h"
 #include "metrics/run_folder.h"
 #include "storage/local.h"
 #include "training/identity.h"
 #include "training/rank.h"
-#include "transport/tcp/endpoint.h"
-#include "transport/tcp/interface.h"
 
 namespace dlobd::training {
 
@@ -46,7 +43,7 @@ class RealRank {
     identity_.news = observers.news;
     // Ranks that differ in it would wait for each other in vain: they do not join.
     identity_.configuration +=
-        fmt::format("connections_per_peer={}\n", placement.connections_per_peer);
+        fmt::format("connections_per_peer={}\n", placement.network.connections_per_peer);
   }
 
   Result<End> run() {
@@ -100,22 +97,13 @@ class RealRank {
     return std::move(pair.second);
   }
 
-  // The address by which the others reach this rank.
-  Result<std::string> data_address() {
-    if (!config_.interface.empty()) return transport::tcp::interface_address(config_.interface);
-    return transport::tcp::source_address(placement_.rendezvous);
-  }
-
   Result<void> make_rank() {
-    DLOBD_TRY(address, data_address());
-    transport::tcp::Options options;
-    options.address = address;
-    options.piece_bytes = stacks::piece_bytes(config_.design);
-    options.peer_timeout = config_.peer_timeout;
-    options.token = placement_.token;
-    options.connections_per_peer = placement_.connections_per_peer;
-    DLOBD_TRY(endpoint, transport::tcp::TcpEndpoint::make(loop_, placement_.rank,
-                                                          config_.layout().world_size(), options));
+    auto environment = metrics::read_environment();
+    NetworkSeat seat = placement_.network;
+    seat.rank = placement_.rank;
+    seat.rendezvous = placement_.rendezvous;
+    seat.token = placement_.token;
+    DLOBD_TRY(network, open_network(loop_, config_, seat, environment));
     std::unique_ptr<compute::Replica> replica;
     std::unique_ptr<compute::ParameterArena> parameters;
     if (config_.layout().is_worker(placement_.rank)) {
@@ -125,17 +113,7 @@ class RealRank {
       parameters = replicas_.make_parameters(config_.seed);
     }
 
-    auto environment = metrics::read_environment();
     replicas_.describe(environment);
-    environment.unknown["provider_used"] = "network tcp goes by the kernel's sockets";
-    environment.unknown["software_rdma"] = "network tcp is no RDMA";
-    environment.unknown["libfabric"] = "not used by network tcp";
-    environment.interface = transport::tcp::interface_of_address(address).value_or(address);
-    environment.link_speed = metrics::link_speed(*environment.interface);
-    if (!environment.link_speed) {
-      environment.unknown["link_speed"] =
-          "the interface does not state one: " + *environment.interface;
-    }
     Rank::Parts parts{loop_,
                       config_,
                       placement_.rank,
@@ -144,7 +122,8 @@ class RealRank {
                       std::make_unique<compute::ThreadWorker>(loop_),
                       std::move(replica),
                       std::move(parameters),
-                      std::move(endpoint),
+                      std::move(network.endpoint),
+                      std::move(network.summarize),
                       compute::cpu_kernels(),
                       std::move(environment),
                       true,

@@ -1,6 +1,6 @@
 // One rank of a real job, in this process: its loop on the calling thread, computation on another,
-// bytes over TCP. Rank 0 also has the hub. SIGINT and SIGTERM ask for an agreed end; a second one
-// ends at once.
+// bytes over TCP or RDMA. Rank 0 also has the hub. SIGINT and SIGTERM ask for an agreed end; a
+// second one ends at once.
 #pragma once
 
 #include <functional>
@@ -12,6 +12,7 @@
 #include "metrics/report.h"
 #include "records/dataset.h"
 #include "training/config.h"
+#include "training/network.h"
 #include "training/replicas.h"
 #include "training/step_loop.h"
 
@@ -22,7 +23,7 @@ struct Placement {
   std::string rendezvous;  // host:port of the hub
   int listen_fd = -1;      // rank 0: the hub's socket where a launcher has bound it already
   std::string token;       // secret of the job
-  int connections_per_peer = 1;
+  NetworkSeat network;     // what the rank, the rendezvous and the token do not say already
 };
 
 struct Observers {

@@ -75,6 +75,7 @@ base::Result<void> SimulatedJob::add_rank(int rank, const records::Dataset& data
                     std::move(replica),
                     std::move(parameters),
                     network_.endpoint(rank),
+                    [](metrics::RankSummary&) {},
                     compute::cpu_kernels(),
                     environment,
                     false,

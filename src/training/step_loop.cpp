@@ -226,6 +226,8 @@ Task<Result<void>> StepLoop::snapshot(const std::string& folder) {
   cluster::Blob mine(bytes.begin(), bytes.end());
   auto generators = co_await parts_.member.all_gather(std::move(mine), "a snapshot");
   DLOBD_CO_CHECK(generators);
+  // The servers of a design have none.
+  generators->resize(static_cast<std::size_t>(parts_.config.ranks));
 
   Result<void> saved;
   if (parts_.rank == 0) {
