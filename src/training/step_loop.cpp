@@ -241,7 +241,6 @@ Task<Result<void>> StepLoop::snapshot(const std::string& folder) {
     checkpoint.state.assign(arena.state().begin(), arena.state().end());
     const auto momentum = parts_.optimizer.momentum();
     checkpoint.momentum.assign(momentum.begin(), momentum.end());
-    generators->resize(static_cast<std::size_t>(parts_.config.ranks));  // the workers'
     for (const auto& state : *generators) {
       checkpoint.generators.emplace_back(reinterpret_cast<const char*>(state.data()), state.size());
     }
