@@ -14,6 +14,7 @@ using transport::simulated::Fault;
 struct Variant {
   const char* stack;
   const char* behaviour;
+  const char* updates = nullptr;  // of the parameter servers
 };
 
 class Faults : public JobFixture, public ::testing::WithParamInterface<Variant> {};
@@ -25,7 +26,7 @@ TEST_P(Faults, EverySurvivorNamesTheSameRankInTime) {
   for (std::uint64_t seed = 0; seed < seeds(500); ++seed) {
     base::Random random = base::Random::of({seed, 4711});
     const int ranks = 2 + static_cast<int>(random.below(5));
-    Config configuration = config(GetParam().stack, behaviour, ranks);
+    Config configuration = config(GetParam().stack, behaviour, ranks, GetParam().updates);
     const int world_size = configuration.layout().world_size();
     const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(world_size)));
     configuration.seed = seed;
@@ -78,7 +79,12 @@ INSTANTIATE_TEST_SUITE_P(
     Designs, Faults,
     ::testing::Values(Variant{"caffeonspark", "faithful"}, Variant{"caffeonspark", "fixed"},
                       Variant{"bigdl", "faithful"}, Variant{"bigdl", "fixed"},
-                      Variant{"bigdl", "improved"}, Variant{"allreduce", nullptr}),
+                      Variant{"bigdl", "improved"}, Variant{"caffeonspark", "improved"},
+                      Variant{"tensorflowonspark", "faithful"},
+                      Variant{"tensorflowonspark", "fixed"},
+                      Variant{"tensorflowonspark", "improved"}, Variant{"allreduce", nullptr},
+                      Variant{"tensorflowonspark_ps", "faithful"},
+                      Variant{"tensorflowonspark_ps", "fixed", "synchronous"}),
     [](const auto& variant) {
       return std::string(variant.param.stack) +
              (variant.param.behaviour != nullptr ? std::string("_") + variant.param.behaviour : "");
