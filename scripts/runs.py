@@ -12,13 +12,21 @@ PROGRAM = ROOT / "build/release/dlobd"
 DESIGNS = {
     "caffeonspark, faithful": ["--stack", "caffeonspark", "--behaviour", "faithful"],
     "caffeonspark, fixed": ["--stack", "caffeonspark", "--behaviour", "fixed"],
+    "caffeonspark, improved": ["--stack", "caffeonspark", "--behaviour", "improved"],
+    "tensorflowonspark, faithful": ["--stack", "tensorflowonspark", "--behaviour", "faithful"],
+    "tensorflowonspark, fixed": ["--stack", "tensorflowonspark", "--behaviour", "fixed"],
+    "tensorflowonspark_ps, faithful": ["--stack", "tensorflowonspark_ps", "--behaviour", "faithful"],
+    "tensorflowonspark_ps, synchronous": ["--stack", "tensorflowonspark_ps", "--updates", "synchronous"],
+    "bigdl, faithful": ["--stack", "bigdl", "--behaviour", "faithful"],
+    "bigdl, fixed": ["--stack", "bigdl", "--behaviour", "fixed"],
+    "bigdl, improved": ["--stack", "bigdl", "--behaviour", "improved"],
     "allreduce": ["--stack", "allreduce"],
 }
 
 
 def train(out, *options, quiet=False):
     """One training run of LeNet on all of MNIST; returns its record, or ends this program with the run's status."""
-    command = [str(PROGRAM), "train", "--network", "tcp", "--processor", "cpu+onednn", "--model", "lenet"]
+    command = [str(PROGRAM), "train", "--processor", "cpu+onednn", "--model", "lenet"]
     command += ["--data", "data/mnist", "--epochs", "1", "--out", str(out), *options]
     print("+ " + " ".join(os.path.relpath(c, ROOT) if c == str(PROGRAM) else c for c in command), flush=True)
     before = set(Path(ROOT, out).glob("*/run.json"))

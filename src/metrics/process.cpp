@@ -30,6 +30,10 @@ std::uint64_t peak_rss_bytes() {
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
+std::int64_t cpu_time_ns() {
+  return now_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 std::int64_t process_started_unix_ns() {
   const std::string text = read_text("/proc/self/stat").value_or("");
   // The second field is the program's name in brackets, and may hold anything.

@@ -10,6 +10,9 @@ namespace dlobd::metrics {
 // The most memory this process ever had resident.
 std::uint64_t peak_rss_bytes();
 
+// The time on CPUs of all its threads so far, ns: its own and the kernel's for it.
+std::int64_t cpu_time_ns();
+
 // When this process started by the wall clock, ns since 1970, to 10 ms (the kernel's tick). A
 // process that became another by exec keeps its start.
 std::int64_t process_started_unix_ns();

@@ -171,6 +171,7 @@ void put(Writer& out, const RankSummary& value) {
   if (value.credits_sent) out.word(*value.credits_sent);
   out.number(value.clock_error_ns);
   out.word(value.peak_rss_bytes);
+  out.word(value.cpu_ns);
   out.word(value.samples_seen);
   out.word(value.samples_padded);
   out.word(value.samples_dropped);
@@ -194,6 +195,7 @@ RankSummary get_summary(Reader& in) {
   if (has_credits == 1) value.credits_sent = in.word();
   value.clock_error_ns = in.number();
   value.peak_rss_bytes = in.word();
+  value.cpu_ns = in.word();
   value.samples_seen = in.word();
   value.samples_padded = in.word();
   value.samples_dropped = in.word();

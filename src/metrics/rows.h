@@ -76,6 +76,7 @@ struct RankSummary {
   std::optional<std::uint64_t> credits_sent;  // by a transport whose flow control has credits
   std::int64_t clock_error_ns = -1;  // of the alignment with rank 0; -1: clocks are not aligned
   std::uint64_t peak_rss_bytes = 0;
+  std::uint64_t cpu_ns = 0;  // on CPUs, all threads, while the training clock ran
   std::uint64_t samples_seen = 0;
   std::uint64_t samples_padded = 0;  // seen twice, to fill the last batch
   std::uint64_t samples_dropped =

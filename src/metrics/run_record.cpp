@@ -148,6 +148,7 @@ void for_each_optional_count(Rank& rank, Visit visit) {
   visit("heartbeats_sent", rank.heartbeats_sent);
   visit("gathers_sent", rank.gathers_sent);
   visit("gather_bytes_sent", rank.gather_bytes_sent);
+  visit("cpu_ns", rank.cpu_ns);
   visit("samples_padded", rank.samples_padded);
   visit("samples_dropped", rank.samples_dropped);
 }

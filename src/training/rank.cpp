@@ -114,6 +114,7 @@ Task<Result<End>> Rank::take_part() {
     co_return base::fail(error);
   }
   clock_start_ = parts_.loop.now();
+  cpu_start_ns_ = metrics::cpu_time_ns();
   report_start();
   auto plan = co_await agree();
   DLOBD_CO_CHECK(plan);
@@ -311,6 +312,7 @@ void Rank::report_end(metrics::RankSummary summary) {
   summary.gathers_sent = links.gathers_sent;
   summary.gather_bytes_sent = links.gather_bytes_sent;
   summary.peak_rss_bytes = metrics::peak_rss_bytes();
+  summary.cpu_ns = static_cast<std::uint64_t>(metrics::cpu_time_ns() - cpu_start_ns_);
   reporter_.add(metrics::Report(summary));
 }
 

@@ -86,6 +86,7 @@ class Rank {
   std::unique_ptr<transport::Endpoint> endpoint_;
   Feed feed_;
   base::Time clock_start_{0};
+  std::int64_t cpu_start_ns_ = 0;
   std::optional<cluster::Verdict> verdict_;
   base::Event verdict_known_;
 };

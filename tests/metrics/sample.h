@@ -82,6 +82,7 @@ inline RunRecord sample_record() {
     summary.gathers_sent = 6;
     summary.gather_bytes_sent = 512;
     summary.peak_rss_bytes = 100 << 20;
+    summary.cpu_ns = 17'000'000;
     summary.samples_seen = 256;
     record.ranks.push_back(summary);
   }
