@@ -1,5 +1,7 @@
 #include "transport/fabric/progress.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <ctime>
 
@@ -8,7 +10,9 @@ namespace dlobd::transport::fabric {
 namespace {
 
 // Others on the loop wait no longer than this for a burst of polls.
-constexpr base::Duration kBurst = std::chrono::microseconds(5);
+constexpr base::Duration kBurst = std::chrono::microseconds(2);
+// Then the core is offered to others between bursts.
+constexpr base::Duration kAlone = std::chrono::microseconds(6);
 constexpr int kPollsPerLook = 8;  // at the clock
 constexpr base::Duration kFirstNap = std::chrono::microseconds(25);
 // A descriptor is trusted for so long.
@@ -76,7 +80,9 @@ void Progress::turn() {
     busy_ = loop_.now();
     next_nap_ = kFirstNap;
     schedule();
-  } else if (loop_.now() - busy_ < spin_) {
+  } else if (const base::Duration since = loop_.now() - busy_; since < spin_) {
+    // The peer that is waited for, or a computation, may want this core.
+    if (since >= kAlone) ::sched_yield();
     schedule();
   } else {
     sleep();
