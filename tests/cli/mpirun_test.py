@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-from program import PATIENCE, ProgramTest, command_of, free_port, wait_until
+from program import PATIENCE, PROGRAM, ProgramTest, command_of, free_port, wait_until
 
 STEPS = ("--steps", "20", "--local-batch-size", "10")
 ENDLESS = ("--steps", "100000000", "--evaluate-every", "100000000", "--local-batch-size", "10")
@@ -29,21 +29,21 @@ def counts(record):
 
 
 class LaunchTest(ProgramTest):
-    def assert_one_record(self, out, ranks):
+    def assert_one_record(self, out, ranks, servers=0):
         record, rows = self.record(out)
         self.assertEqual(record["status"], "finished")
         self.assertEqual(record["config"]["ranks"], ranks)
-        self.assertEqual([rank["rank"] for rank in record["ranks"]], list(range(ranks)))
+        self.assertEqual([rank["rank"] for rank in record["ranks"]], list(range(ranks + servers)))
         self.assertEqual(len(rows), 20 * ranks)
         return record, rows
 
-    def assert_same_as_local(self, out, ranks, **options):
+    def assert_same_as_local(self, out, ranks, *words, servers=0, **options):
         """Who started the ranks makes no difference to what they do."""
-        record, rows = self.assert_one_record(out, ranks)
+        record, rows = self.assert_one_record(out, ranks, servers)
         local = self.path("local")
-        result = self.train("--ranks", str(ranks), "--out", local, *STEPS, environment=ALONE, **options)
+        result = self.train("--ranks", str(ranks), "--out", local, *STEPS, *words, environment=ALONE, **options)
         self.assertEqual(result.returncode, 0, result)
-        local_record, local_rows = self.assert_one_record(local, ranks)
+        local_record, local_rows = self.assert_one_record(local, ranks, servers)
         self.assertEqual(losses(rows), losses(local_rows))
         self.assertEqual(counts(record), counts(local_record))
         self.assertEqual(record["summary"]["test_accuracy"], local_record["summary"]["test_accuracy"])
@@ -72,6 +72,20 @@ class Mpirun(LaunchTest):
         result = self.mpirun(3, *STEPS, stack="caffeonspark")
         self.assertEqual(result.returncode, 0, result)
         self.assert_same_as_local(self.out, 3, stack="caffeonspark")
+
+    def test_servers_are_among_the_ranks(self):
+        for stack, *words in (("bigdl",), ("tensorflowonspark_ps", "--updates", "synchronous")):
+            with self.subTest(stack):
+                out = self.path(stack)
+                result = self.mpirun(3, *STEPS, *words, "--out", out, stack=stack)
+                self.assertEqual(result.returncode, 0, result)
+                self.assert_same_as_local(out, 2, *words, servers=1, stack=stack)
+                shutil.rmtree(self.path("local"))
+
+    def test_servers_alone_are_refused(self):
+        result = self.mpirun(3, *STEPS, "--ps", "3", stack="tensorflowonspark_ps")
+        self.assertEqual(result.returncode, 2, result)
+        self.assertIn("leaves no worker", result.stderr)
 
     def test_one_rank_trains_alone(self):
         result = self.mpirun(1, *STEPS)
@@ -120,13 +134,16 @@ class Mpirun(LaunchTest):
         return found
 
     def test_a_killed_rank_ends_the_job(self):
-        mpirun = self.start(self.mpirun_words(3, *ENDLESS, "--peer-timeout", "2"), ALONE)
+        # Time for the survivors to say what they know: by default they are killed on the spot.
+        patience = {"OMPI_MCA_odls_base_sigkill_timeout": "5"}
+        mpirun = self.start(self.mpirun_words(3, *ENDLESS, "--peer-timeout", "2"), {**ALONE, **patience})
         wait_until(lambda: "step" in mpirun.said() or mpirun.poll() is not None, "a first step")
         os.kill(self.ranks_of(mpirun)[2], signal.SIGKILL)
         self.assertNotEqual(mpirun.wait(PATIENCE), 0)
         self.assert_nothing_runs()
-        record, _ = self.record()
+        record, rows = self.record()
         self.assertIn(record["status"], ("failed", "interrupted"))
+        self.assertTrue(rows)
 
     def test_an_interrupt_ends_the_job(self):
         mpirun = self.start(self.mpirun_words(3, *ENDLESS), ALONE)
@@ -177,12 +194,15 @@ class ByEnvironment(LaunchTest):
         ranks = []
         for rank in range(2):
             place = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-            ranks.append(self.start([*words_before, *self.train_words(*STEPS, "--out", out)], {**ALONE, **place}))
+            words = self.train_words(*STEPS, "--processor", "cpu", "--out", out)
+            ranks.append(self.start([*words_before, *words], {**ALONE, **place}))
         for process in ranks:
             self.assertEqual(process.wait(PATIENCE), 0, process.said())
         return self.assert_one_record(out, 2)[0]["config"]["threads"]
 
     def test_threads_follow_what_a_rank_may_run_on(self):
+        if not os.path.exists(os.path.join(os.path.dirname(PROGRAM), "libdlobd_torch.so")):
+            self.skipTest("this build has no libtorch, whose threads are counted")
         one_cpu = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))]
         self.assertEqual(self.threads_of(self.path("bound"), one_cpu), 1)
         free = self.threads_of(self.path("free"), [])
