@@ -87,6 +87,12 @@ class Refusals(ProgramTest):
         self.refused("--defect optimiser_full=fixed", "did you mean optimizer_full", stack="caffeonspark")
         self.refused("--defect optimizer_full=fixd", "did you mean fixed", stack="caffeonspark")
         self.refused("--defect optimizer_full", "NAME=fixed", stack="caffeonspark")
+        self.refused("--optimizer adagard", "did you mean adagrad")
+        self.refused("--optimizer adagrad --momentum 0.9", "--optimizer adagrad has no --momentum")
+        self.refused("--ps 2", "the stack allreduce takes no --ps")
+        self.refused("--updates sync", "asynchronous or synchronous", stack="tensorflowonspark_ps")
+        self.refused("--ranks 2 --updates synchronous --backup-workers 2", "leaves no worker to wait for",
+                     stack="tensorflowonspark_ps")
         self.refused("--network tpc", "did you mean tcp")
         self.refused("--provider verbs", "--provider")
         self.refused("--blas openblass", "did you mean openblas")
