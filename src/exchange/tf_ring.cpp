@@ -29,12 +29,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <limits>
 #include <utility>
 
-#include "base/binary.h"
 #include "base/check.h"
 #include "exchange/buffer.h"
 
@@ -49,56 +45,7 @@ constexpr std::uint32_t kRequest = 0xffffffff;  // the index of a request; an an
 constexpr transport::RegionId kGradients = 0;
 constexpr transport::RegionId kScratch = 1;
 
-std::size_t bytes_per_pack(const TfRingOptions& options) {
-  return options.single_pack ? std::numeric_limits<std::size_t>::max() : options.pack_bytes;
-}
-
 }  // namespace
-
-std::array<std::byte, TfRequest::kBytes> TfRequest::encode() const {
-  std::array<std::byte, kBytes> bytes{};
-  base::store(bytes.data(), step);
-  base::store(bytes.data() + 8, pack);
-  base::store(bytes.data() + 12, pass);
-  base::store(bytes.data() + 16, section);
-  base::store(bytes.data() + 20, source);
-  return bytes;
-}
-
-std::optional<TfRequest> TfRequest::decode(std::span<const std::byte> bytes) {
-  if (bytes.size() != kBytes) return std::nullopt;
-  TfRequest request;
-  request.step = base::load<std::uint64_t>(bytes.data());
-  request.pack = base::load<std::uint32_t>(bytes.data() + 8);
-  request.pass = base::load<std::uint32_t>(bytes.data() + 12);
-  request.section = base::load<std::uint32_t>(bytes.data() + 16);
-  request.source = base::load<std::uint32_t>(bytes.data() + 20);
-  return request;
-}
-
-std::vector<Bucket> tf_packs(const std::vector<compute::ParameterView>& views,
-                             const TfRingOptions& options) {
-  return buckets(views, bytes_per_pack(options));
-}
-
-TfSections::TfSections(std::size_t elements, int ranks, const TfRingOptions& options)
-    : elements(elements) {
-  const std::size_t bytes = elements * sizeof(float);
-  const auto n = static_cast<std::size_t>(ranks);
-  while (bytes / (n * static_cast<std::size_t>(subdivisions)) > options.most_chunk_bytes &&
-         subdivisions < options.most_subdivisions) {
-    ++subdivisions;
-  }
-  count = ranks * subdivisions;
-  const auto sections = static_cast<std::size_t>(count);
-  const std::size_t mean = (elements + sections - 1) / sections;
-  each = options.alignment > 1 ? (mean / options.alignment + 1) * options.alignment : mean;
-}
-
-compute::Range TfSections::at(int section) const {
-  const std::size_t begin = std::min(elements, static_cast<std::size_t>(section) * each);
-  return {begin, std::min(elements, begin + each)};
-}
 
 TfRing::TfRing(Context context, TfRingOptions options)
     : context_(context),
@@ -106,7 +53,7 @@ TfRing::TfRing(Context context, TfRingOptions options)
       ranks_(context.layout.workers),
       successor_(wrap(rank_ + 1, ranks_)),
       predecessor_(wrap(rank_ - 1, ranks_)),
-      pending_(context.arena.views(), bytes_per_pack(options)),
+      pending_(context.arena.views(), tf_pack_bytes(options)),
       scratch_(
           make_buffer("scratch", ranks_ > 1 ? context.arena.size() : 0, context.arena.backing())),
       tasks_(context.endpoint.loop()) {

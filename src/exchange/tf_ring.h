@@ -7,7 +7,6 @@
 // message that is not due; cancelled when the backward pass ended early. On the loop's thread.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -17,49 +16,9 @@
 
 #include "exchange/exchange.h"
 #include "exchange/pending.h"
+#include "exchange/tf_sections.h"
 
 namespace dlobd::exchange {
-
-struct TfRingOptions {
-  bool single_pack = true;  // the defect: all gradients in one pack, so nothing starts before all
-                            // are ready. Otherwise packs, each reduced when it is complete.
-  std::size_t pack_bytes = 1 << 20;        // of such a pack, at least
-  std::size_t most_chunk_bytes = 4 << 20;  // subdivided further while a chunk is larger, ...
-  int most_subdivisions = 2;               // ... up to so many times
-  std::size_t alignment = 16;              // elements: 64 bytes, as TensorFlow builds its Eigen
-};
-
-std::vector<Bucket> tf_packs(const std::vector<compute::ParameterView>& views,
-                             const TfRingOptions& options);
-
-// A pack of n elements in N * subdivisions sections of equal size: the mean size rounded up to the
-// next multiple of the alignment (a whole alignment more where it is one already: TensorFlow's
-// rounding). So the last sections of a small pack are short or empty. Section s belongs to chunk
-// s / subdivisions of the ring.
-struct TfSections {
-  std::size_t elements = 0;
-  std::size_t each = 0;
-  int subdivisions = 1;
-  int count = 1;
-
-  TfSections(std::size_t elements, int ranks, const TfRingOptions& options);
-  [[nodiscard]] compute::Range at(int section) const;  // within the pack
-  [[nodiscard]] int chunk(int section) const { return section / subdivisions; }
-};
-
-// What a receiver asks its predecessor for.
-struct TfRequest {
-  static constexpr std::size_t kBytes = 24;
-
-  std::uint64_t step = 0;
-  std::uint32_t pack = 0;
-  std::uint32_t pass = 0;
-  std::uint32_t section = 0;
-  std::uint32_t source = 0;  // who is to answer
-
-  [[nodiscard]] std::array<std::byte, kBytes> encode() const;
-  static std::optional<TfRequest> decode(std::span<const std::byte> bytes);
-};
 
 class TfRing final : public Exchange {
  public:

@@ -60,7 +60,7 @@ class Member {
   transport::Endpoint& endpoint() { return *endpoint_; }
   [[nodiscard]] const compute::ParameterArena& arena() const { return arena_; }
   [[nodiscard]] Exchange& exchange() { return *exchange_; }  // of a worker
-  [[nodiscard]] Service& service() { return *service_; }  // of a server
+  [[nodiscard]] Service& service() { return *service_; }     // of a server
   [[nodiscard]] Held held();
 
   std::optional<base::Result<void>> ended;  // nothing: still running
@@ -69,7 +69,7 @@ class Member {
   std::optional<std::uint64_t> disturbed;   // a step whose weights changed while it computed
   std::uint64_t steps_done = 0;
   std::vector<std::uint64_t> staleness;         // by step
-  std::vector<std::vector<int>> additions;  // by step: CaffeOnSpark, the peers in their order
+  std::vector<std::vector<int>> additions;      // by step: CaffeOnSpark, the peers in their order
   std::vector<metrics::Phases::Totals> phases;  // by step
 
  private:
@@ -131,8 +131,7 @@ void expect_tf_ps_oracle(Group& group);
 
 CosDefects defects_of(const stacks::Design& design);
 stacks::Design design_of(const std::string& stack, const std::string& behaviour = "",
-                         const std::map<std::string, std::string>& defects = {},
-                         bool rdma = false);
+                         const std::map<std::string, std::string>& defects = {}, bool rdma = false);
 
 // Latency, bandwidth, cost of messages, and jitter that dwarfs them all.
 transport::simulated::LinkModel jittery_link();
