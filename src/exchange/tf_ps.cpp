@@ -18,6 +18,10 @@
 //   (one more in with a bound on staleness: server 0's `go`). A server of which all W workers ask:
 //   W times its variables' share. S counts the servers that own something.
 //
+// Our own design (improved) has no requests: a server sends weights when it hears of the step, a
+// worker pushes gradients when they are ready. Small variables of a server share one message, which
+// is packed and unpacked on the worker; S + S small messages are left.
+//
 // A step's weights are read one variable after the other while others may write: as in TensorFlow,
 // they need not be of one moment. Each variable by itself is: a server neither applies a gradient
 // to a variable that is being sent, nor sends one before a gradient that came earlier is applied.
@@ -34,6 +38,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "exchange/buffer.h"
 
 namespace dlobd::exchange {
 
@@ -46,13 +51,15 @@ using transport::Traffic;
 TfPs::TfPs(Context context, TfPsOptions options)
     : context_(context),
       options_(options),
-      placement_(context.arena.views(), context.layout),
+      placement_(context.arena.views(), context.layout, options.pack_below_bytes),
       rank_(context.endpoint.rank()),
-      variables_(context.arena.views().size()),
+      packed_(make_buffer("packed", placement_.packed_elements(), context.arena.backing())),
+      batches_(placement_.batches().size()),
       beside_(context.endpoint.loop()) {
   auto& endpoint = context_.endpoint;
   endpoint.register_memory(tf_ps::region::parameters,
                            std::as_writable_bytes(context.arena.parameters()));
+  endpoint.register_memory(tf_ps::region::packed, std::as_writable_bytes(packed_.parameters()));
   endpoint.register_memory(tf_ps::region::slots,
                            std::as_writable_bytes(context.optimizer.momentum()));
 }
@@ -60,26 +67,34 @@ TfPs::TfPs(Context context, TfPsOptions options)
 base::Task<base::Result<void>> TfPs::begin_step(std::uint64_t step) {
   CHECK(!open_, "begin_step before the last step was finished");
   local_step_ = options_.synchronous() ? next_local_step_.value_or(step) : step;
-  for (Variable& each : variables_) each = Variable();
-  unready_ = variables_.size();
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    batches_[i].asked = !options_.requests;
+    batches_[i].missing = placement_.batches()[i].views.size();
+  }
+  unready_ = context_.arena.views().size();
   finishing_ = false;
   open_ = true;
-  beside_.spawn(hear_requests());
+  if (options_.requests) beside_.spawn(hear_requests());
   const auto scope = context_.phases.enter(Phase::exchange);
-  auto started = co_await start_servers();
-  DLOBD_CO_CHECK(started);
-  if (options_.max_staleness) {
+  std::span<const int> servers(placement_.owners());
+  if (options_.max_staleness && !servers.empty()) {
+    // The others would send weights before the slowest worker has come near.
+    auto first = co_await start_servers(servers.first(1));
+    DLOBD_CO_CHECK(first);
     auto gone = co_await await_go();
     DLOBD_CO_CHECK(gone);
+    servers = servers.subspan(1);
   }
+  auto started = co_await start_servers(servers);
+  DLOBD_CO_CHECK(started);
   auto pulled = co_await pull_weights();
   co_return pulled;
 }
 
-base::Task<base::Result<void>> TfPs::start_servers() {
+base::Task<base::Result<void>> TfPs::start_servers(std::span<const int> servers) {
   base::TaskGroup sends(context_.endpoint.loop());
   const Notification notification{tf_ps::kind::to_server, index_of(Word::run_step, 0)};
-  for (const int server : placement_.owners()) {
+  for (const int server : servers) {
     std::vector<std::uint64_t> values(1, local_step_);
     sends.spawn(
         tf_ps::say(context_.endpoint, server, notification, std::move(values), Traffic::control));
@@ -100,21 +115,60 @@ base::Task<base::Result<void>> TfPs::await_go() {
 
 base::Task<base::Result<void>> TfPs::pull_weights() {
   base::TaskGroup sends(context_.endpoint.loop());
-  for (std::size_t view = 0; view < variables_.size(); ++view) {
-    const Notification notification{tf_ps::kind::to_server, index_of(Word::request, view)};
+  for (std::size_t i = 0; options_.requests && i < batches_.size(); ++i) {
+    const Notification notification{tf_ps::kind::to_server, index_of(Word::request, i)};
     std::vector<std::uint64_t> nothing;
-    sends.spawn(tf_ps::say(context_.endpoint, placement_.owner(view), notification,
+    sends.spawn(tf_ps::say(context_.endpoint, placement_.batches()[i].owner, notification,
                            std::move(nothing), Traffic::control));
   }
-  auto received = co_await receive_variables(tf_ps::kind::weights, "weights");
+  auto received = co_await receive_weights();
   auto sent = co_await sends.join();
   DLOBD_CO_CHECK(received);
   co_return sent;
 }
 
+base::Task<base::Result<void>> TfPs::receive_weights() {
+  std::vector<bool> here(batches_.size());
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    auto arrival = co_await context_.endpoint.next(tf_ps::kind::weights);
+    DLOBD_CO_CHECK(arrival);
+    const std::size_t number = arrival->index;
+    const bool due = number < here.size() && !here[number] &&
+                     arrival->source == placement_.batches()[number].owner &&
+                     arrival->bytes == placement_.batches()[number].elements * sizeof(float);
+    if (!due) co_return tf_ps::not_due(*arrival, "weights");
+    here[number] = true;
+    if (placement_.batches()[number].packed()) unpack(placement_.batches()[number]);
+  }
+  co_return base::Result<void>();
+}
+
+void TfPs::unpack(const tf_ps::Batch& batch) {
+  if (context_.arena.backing() == compute::Backing::phantom) return;
+  std::size_t at = batch.packed_offset;
+  for (const std::size_t view : batch.views) {
+    const compute::ParameterView& variable = context_.arena.views()[view];
+    const auto from = packed_.parameters().subspan(at, variable.size);
+    std::copy(from.begin(), from.end(),
+              context_.arena.parameters().subspan(variable.offset).begin());
+    at += variable.size;
+  }
+}
+
+void TfPs::pack(const tf_ps::Batch& batch) {
+  if (context_.arena.backing() == compute::Backing::phantom) return;
+  std::size_t at = batch.packed_offset;
+  for (const std::size_t view : batch.views) {
+    const compute::ParameterView& variable = context_.arena.views()[view];
+    const auto from = context_.arena.gradients().subspan(variable.offset, variable.size);
+    std::copy(from.begin(), from.end(), packed_.gradients().subspan(at).begin());
+    at += variable.size;
+  }
+}
+
 base::Task<base::Result<void>> TfPs::receive_variables(transport::Kind kind, const char* what) {
-  std::vector<bool> here(variables_.size());
-  for (std::size_t i = 0; i < variables_.size(); ++i) {
+  std::vector<bool> here(context_.arena.views().size());
+  for (std::size_t i = 0; i < here.size(); ++i) {
     auto arrival = co_await context_.endpoint.next(kind);
     DLOBD_CO_CHECK(arrival);
     const std::size_t view = arrival->index;
@@ -128,40 +182,46 @@ base::Task<base::Result<void>> TfPs::receive_variables(transport::Kind kind, con
 }
 
 base::Task<base::Result<void>> TfPs::hear_requests() {
-  for (std::size_t i = 0; i < variables_.size(); ++i) {
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
     auto arrival = co_await context_.endpoint.next(tf_ps::kind::gradient_request);
     DLOBD_CO_CHECK(arrival);
-    const std::size_t view = arrival->index;
-    const bool due = view < variables_.size() && !variables_[view].asked &&
-                     arrival->source == placement_.owner(view);
+    const std::size_t number = arrival->index;
+    const bool due = number < batches_.size() && !batches_[number].asked &&
+                     arrival->source == placement_.batches()[number].owner;
     if (!due) co_return tf_ps::not_due(*arrival, "a request for a gradient");
-    variables_[view].asked = true;
-    push_if_due(view);
+    batches_[number].asked = true;
+    push_if_due(number);
   }
   co_return base::Result<void>();
 }
 
 void TfPs::gradient_ready(std::size_t view) {
-  Variable& variable = variables_.at(view);
-  CHECK(open_ && !variable.ready, "a gradient that is not due: view {}", view);
-  variable.ready = true;
+  const std::size_t number = placement_.batch_of(view);
+  CHECK(open_ && batches_.at(number).missing > 0, "a gradient that is not due: view {}", view);
   --unready_;
-  push_if_due(view);
+  if (--batches_[number].missing == 0) push_if_due(number);
 }
 
-void TfPs::push_if_due(std::size_t view) {
-  if (variables_[view].asked && variables_[view].ready) beside_.spawn(push(view));
+void TfPs::push_if_due(std::size_t batch) {
+  if (batches_[batch].asked && batches_[batch].missing == 0) beside_.spawn(push(batch));
 }
 
-base::Task<base::Result<void>> TfPs::push(std::size_t view) {
-  const compute::ParameterView& variable = context_.arena.views()[view];
+base::Task<base::Result<void>> TfPs::push(std::size_t number) {
+  const tf_ps::Batch& batch = placement_.batches()[number];
   if (!finishing_ && pushing_ == 0) overlapped_.emplace(context_.phases);
   ++pushing_;
+  std::span<const float> gradients;
+  if (batch.packed()) {
+    pack(batch);
+    gradients = packed_.gradients().subspan(batch.packed_offset, batch.elements);
+  } else {
+    const compute::ParameterView& variable = context_.arena.views()[batch.views.front()];
+    gradients = context_.arena.gradients().subspan(variable.offset, variable.size);
+  }
   transport::Write write(
-      placement_.owner(view), tf_ps::region::scratch,
-      placement_.scratch_offset(view, rank_) * sizeof(float),
-      std::as_bytes(context_.arena.gradients().subspan(variable.offset, variable.size)),
-      Notification{tf_ps::kind::to_server, index_of(Word::gradient, view)}, Traffic::data);
+      batch.owner, tf_ps::region::scratch, placement_.scratch_offset(batch, rank_) * sizeof(float),
+      std::as_bytes(gradients),
+      Notification{tf_ps::kind::to_server, index_of(Word::gradient, number)}, Traffic::data);
   auto written = co_await context_.endpoint.write(write);
   if (--pushing_ == 0) overlapped_.reset();
   co_return written;

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/waiters.h"
@@ -29,7 +30,11 @@ struct TfPsOptions {
   int backup_workers = 0;                      // synchronous: so many gradients are not waited for
   std::optional<std::uint64_t> max_staleness;  // asynchronous: steps ahead of the slowest worker
   bool arrival_order = true;  // synchronous, a defect: gradients are added as they arrive
-  bool keep_log = false;      // servers remember the order of all that they did (for tests)
+  // Of our own design: variables of fewer bytes share a message (0: each has its own), and senders
+  // do not wait to be asked.
+  std::size_t pack_below_bytes = 0;
+  bool requests = true;
+  bool keep_log = false;  // servers remember the order of all that they did (for tests)
 
   [[nodiscard]] bool synchronous() const { return updates == Updates::synchronous; }
 };
@@ -46,21 +51,23 @@ class TfPs final : public Exchange {
   [[nodiscard]] std::uint64_t staleness() const override { return staleness_; }
 
  private:
-  struct Variable {
-    bool asked = false;  // by its owner, for this step's gradient
-    bool ready = false;  // the gradient
+  struct Batch {
+    bool asked = false;       // by its owner, for this step's gradients; or nobody asks
+    std::size_t missing = 0;  // gradients
   };
 
-  base::Task<base::Result<void>> start_servers();
+  base::Task<base::Result<void>> start_servers(std::span<const int> servers);
   base::Task<base::Result<void>> await_go();
   base::Task<base::Result<void>> pull_weights();
   base::Task<base::Result<void>> receive_weights();
+  void unpack(const tf_ps::Batch& batch);
+  void pack(const tf_ps::Batch& batch);
   // Beside the backward pass.
   base::Task<base::Result<void>> hear_requests();
-  void push_if_due(std::size_t view);
-  base::Task<base::Result<void>> push(std::size_t view);
+  void push_if_due(std::size_t batch);
+  base::Task<base::Result<void>> push(std::size_t batch);
   base::Task<base::Result<void>> await_step_done();
-  // Each variable once, from its owner, in full.
+  // Settled ones: each once, from its owner, in full.
   base::Task<base::Result<void>> receive_variables(transport::Kind kind, const char* what);
   // Every server hears `word` and answers when it has heard it from all workers.
   base::Task<base::Result<void>> meet(tf_ps::Word word, std::uint64_t number, bool receives_slots);
@@ -70,7 +77,8 @@ class TfPs final : public Exchange {
   TfPsOptions options_;
   tf_ps::Placement placement_;
   int rank_;
-  std::vector<Variable> variables_;
+  compute::ParameterArena packed_;  // weights as they come; its gradients() as they go
+  std::vector<Batch> batches_;
   std::size_t unready_ = 0;  // gradients
   base::TaskGroup beside_;   // the backward pass
   std::size_t pushing_ = 0;

@@ -45,40 +45,46 @@ using transport::Traffic;
 TfPsServer::TfPsServer(Context context, TfPsOptions options)
     : context_(context),
       options_(options),
-      placement_(context.arena.views(), context.layout),
+      placement_(context.arena.views(), context.layout, options.pack_below_bytes),
       rank_(context.endpoint.rank()),
       scratch_(make_buffer("scratch",
                            static_cast<std::size_t>(context.layout.workers) *
                                placement_.owned(context.endpoint.rank()),
                            context.arena.backing())),
+      packed_(make_buffer(
+          "packed", static_cast<std::size_t>(context.layout.workers) * placement_.packed_elements(),
+          context.arena.backing())),
       workers_(static_cast<std::size_t>(context.layout.workers)),
-      variables_(context.arena.views().size()),
+      batches_(placement_.batches().size()),
       replies_(context.endpoint.loop()) {
-  for (const std::size_t view : placement_.variables(rank_)) {
-    variables_[view].asked.resize(workers_.size());
-    variables_[view].given.resize(workers_.size());
+  for (const std::size_t batch : own()) {
+    batches_[batch].asked.resize(workers_.size());
+    batches_[batch].given.resize(workers_.size());
   }
   context_.endpoint.register_memory(tf_ps::region::scratch,
                                     std::as_writable_bytes(scratch_.parameters()));
 }
 
-bool TfPsServer::owns(std::size_t view) const {
-  return view < variables_.size() && placement_.owner(view) == rank_;
+bool TfPsServer::owns(std::size_t batch) const {
+  return batch < batches_.size() && placement_.batches()[batch].owner == rank_;
 }
 
-std::span<float> TfPsServer::scratch(std::size_t view, int worker) {
-  return scratch_.parameters().subspan(placement_.scratch_offset(view, worker),
-                                       context_.arena.views()[view].size);
+std::span<float> TfPsServer::scratch(std::size_t batch, int worker) {
+  const tf_ps::Batch& each = placement_.batches()[batch];
+  return scratch_.parameters().subspan(placement_.scratch_offset(each, worker), each.elements);
 }
 
-void TfPsServer::note(TfPsEvent::What what, int worker, std::size_t view, std::uint64_t step) {
-  if (options_.keep_log) log_.push_back(TfPsEvent{what, worker, view, step});
+void TfPsServer::note(TfPsEvent::What what, int worker, std::size_t batch, std::uint64_t step) {
+  if (!options_.keep_log) return;
+  for (const std::size_t view : placement_.batches()[batch].views) {
+    log_.push_back(TfPsEvent{what, worker, view, step});
+  }
 }
 
 base::Task<base::Result<void>> TfPsServer::serve(std::uint64_t first_step) {
   updates_ = first_step * workers_.size();
   for (Worker& each : workers_) each.steps_done = first_step;
-  for (Variable& each : variables_) each.step = first_step;
+  for (Batch& each : batches_) each.step = first_step;
   while (!over_) {
     auto arrival = co_await context_.endpoint.next(tf_ps::kind::to_server);
     if (!arrival) break;
@@ -109,17 +115,26 @@ base::Result<void> TfPsServer::run_step(const Arrival& arrival) {
   if (worker.in_step || worker.meets) return tf_ps::not_due(arrival, "a step's start");
   worker.in_step = true;
   worker.step = values.front();
-  worker.gradients = 0;
+  worker.batches = 0;
   worker.staleness = 0;
   worker.updates_at_read.reset();
-  for (const std::size_t view : placement_.variables(rank_)) {
-    variables_[view].asked[static_cast<std::size_t>(arrival.source)] = false;
-    variables_[view].given[static_cast<std::size_t>(arrival.source)] = false;
-    tell(arrival.source, tf_ps::kind::gradient_request, view, {}, Traffic::control);
+  for (const std::size_t batch : own()) {
+    batches_[batch].asked[static_cast<std::size_t>(arrival.source)] = false;
+    batches_[batch].given[static_cast<std::size_t>(arrival.source)] = false;
+    if (options_.requests) {
+      tell(arrival.source, tf_ps::kind::gradient_request, batch, {}, Traffic::control);
+    }
   }
   worker.waits_to_go = options_.max_staleness && rank_ == context_.layout.workers;
+  if (!options_.requests && !worker.waits_to_go) send_weights(arrival.source);
   let_go();
   return {};
+}
+
+void TfPsServer::send_weights(int worker) {
+  for (const std::size_t batch : own()) {
+    enqueue(batch, Operation{Operation::What::read, worker});
+  }
 }
 
 void TfPsServer::let_go() {
@@ -132,83 +147,113 @@ void TfPsServer::let_go() {
     if (!each.waits_to_go || each.step > slowest->steps_done + *options_.max_staleness) continue;
     each.waits_to_go = false;
     tell(static_cast<int>(i), tf_ps::kind::go, each.step, {}, Traffic::control);
+    if (!options_.requests) send_weights(static_cast<int>(i));
   }
 }
 
-base::Result<void> TfPsServer::request(const Arrival& arrival, std::size_t view) {
+base::Result<void> TfPsServer::request(const Arrival& arrival, std::size_t batch) {
   const auto source = static_cast<std::size_t>(arrival.source);
-  const bool due = owns(view) && arrival.bytes == 0 && worker(arrival.source).in_step &&
-                   !worker(arrival.source).waits_to_go && !variables_[view].asked[source];
+  const bool due = options_.requests && owns(batch) && arrival.bytes == 0 &&
+                   worker(arrival.source).in_step && !worker(arrival.source).waits_to_go &&
+                   !batches_[batch].asked[source];
   if (!due) return tf_ps::not_due(arrival, "a request for weights");
-  variables_[view].asked[source] = true;
-  enqueue(view, Operation{Operation::What::read, arrival.source});
+  batches_[batch].asked[source] = true;
+  enqueue(batch, Operation{Operation::What::read, arrival.source});
   return {};
 }
 
-base::Result<void> TfPsServer::gradient(const Arrival& arrival, std::size_t view) {
+base::Result<void> TfPsServer::gradient(const Arrival& arrival, std::size_t batch) {
   const auto source = static_cast<std::size_t>(arrival.source);
-  const bool due = owns(view) && worker(arrival.source).in_step &&
-                   arrival.bytes == context_.arena.views()[view].size * sizeof(float) &&
-                   !variables_[view].given[source];
+  const bool due = owns(batch) && worker(arrival.source).in_step &&
+                   arrival.bytes == placement_.batches()[batch].elements * sizeof(float) &&
+                   !batches_[batch].given[source];
   if (!due) return tf_ps::not_due(arrival, "a gradient");
-  variables_[view].given[source] = true;
+  batches_[batch].given[source] = true;
   if (options_.synchronous()) {
-    gather(view, arrival.source);
+    gather(batch, arrival.source);
   } else {
-    enqueue(view, Operation{Operation::What::apply, arrival.source});
+    enqueue(batch, Operation{Operation::What::apply, arrival.source});
   }
   return {};
 }
 
-void TfPsServer::enqueue(std::size_t view, Operation operation) {
-  variables_[view].waiting.push_back(operation);
-  advance(view);
+void TfPsServer::enqueue(std::size_t batch, Operation operation) {
+  batches_[batch].waiting.push_back(operation);
+  advance(batch);
 }
 
-void TfPsServer::advance(std::size_t view) {
-  Variable& variable = variables_[view];
-  while (!variable.waiting.empty()) {
-    const Operation next = variable.waiting.front();
-    if (next.what == Operation::What::apply && variable.being_sent > 0) return;
-    variable.waiting.pop_front();
+void TfPsServer::advance(std::size_t number) {
+  Batch& batch = batches_[number];
+  while (!batch.waiting.empty()) {
+    const Operation next = batch.waiting.front();
+    if (next.what == Operation::What::apply && batch.being_sent > 0) return;
+    batch.waiting.pop_front();
     if (next.what == Operation::What::read) {
-      read(view, next.worker);
+      read(number, next.worker);
     } else if (options_.synchronous()) {
-      apply_mean(view);
+      apply_mean(number);
     } else {
-      apply_gradient(view, next.worker);
+      apply_gradient(number, next.worker);
     }
   }
 }
 
-void TfPsServer::read(std::size_t view, int worker) {
+void TfPsServer::read(std::size_t batch, int worker) {
   Worker& reader = this->worker(worker);
   if (!reader.updates_at_read) reader.updates_at_read = updates_;
-  note(TfPsEvent::What::read, worker, view, reader.step);
-  ++variables_[view].being_sent;
-  reply(send_variable(view, worker, tf_ps::kind::weights, Traffic::data));
+  note(TfPsEvent::What::read, worker, batch, reader.step);
+  ++batches_[batch].being_sent;
+  reply(send_batch(batch, worker));
 }
 
-base::Task<base::Result<void>> TfPsServer::send_variable(std::size_t view, int worker,
-                                                         transport::Kind kind, Traffic traffic) {
-  const compute::ParameterView& variable = context_.arena.views()[view];
-  const bool slots = kind == tf_ps::kind::settled_slots;
-  const std::span<float> all = slots ? context_.optimizer.momentum() : context_.arena.parameters();
-  transport::Write write(worker, slots ? tf_ps::region::slots : tf_ps::region::parameters,
-                         variable.offset * sizeof(float),
-                         std::as_bytes(all.subspan(variable.offset, variable.size)),
-                         Notification{kind, tf_ps::number_of(view)}, traffic);
+base::Task<base::Result<void>> TfPsServer::send_batch(std::size_t number, int worker) {
+  const tf_ps::Batch& batch = placement_.batches()[number];
+  const compute::ParameterView& first = context_.arena.views()[batch.views.front()];
+  std::span<const float> weights;
+  if (batch.packed()) {
+    weights = pack(batch, worker);
+  } else {
+    weights = context_.arena.parameters().subspan(first.offset, first.size);
+  }
+  transport::Write write(
+      worker, batch.packed() ? tf_ps::region::packed : tf_ps::region::parameters,
+      (batch.packed() ? batch.packed_offset : first.offset) * sizeof(float), std::as_bytes(weights),
+      Notification{tf_ps::kind::weights, tf_ps::number_of(number)}, Traffic::data);
   auto written = co_await context_.endpoint.write(write);
-  --variables_[view].being_sent;
-  if (written) advance(view);
+  --batches_[number].being_sent;
+  if (written) advance(number);
   co_return written;
 }
 
-void TfPsServer::apply_gradient(std::size_t view, int worker) {
+std::span<const float> TfPsServer::pack(const tf_ps::Batch& batch, int worker) {
+  const std::size_t place =
+      static_cast<std::size_t>(worker) * placement_.packed_elements() + batch.packed_offset;
+  const std::span<float> packed = packed_.parameters().subspan(place, batch.elements);
+  if (context_.arena.backing() == compute::Backing::phantom) return packed;
+  std::size_t at = 0;
+  for (const std::size_t view : batch.views) {
+    const compute::ParameterView& variable = context_.arena.views()[view];
+    const auto from = context_.arena.parameters().subspan(variable.offset, variable.size);
+    std::copy(from.begin(), from.end(), packed.subspan(at).begin());
+    at += variable.size;
+  }
+  return packed;
+}
+
+void TfPsServer::update(std::size_t batch, std::uint64_t step, std::span<const float> gradients) {
+  std::size_t at = 0;
+  for (const std::size_t view : placement_.batches()[batch].views) {
+    const compute::ParameterView& variable = context_.arena.views()[view];
+    context_.optimizer.update(step, variable.range(), gradients.subspan(at, variable.size));
+    at += variable.size;
+  }
+}
+
+void TfPsServer::apply_gradient(std::size_t batch, int worker) {
   Worker& giver = this->worker(worker);
-  note(TfPsEvent::What::applied, worker, view, updates_);
-  context_.optimizer.update(updates_, context_.arena.views()[view].range(), scratch(view, worker));
-  if (++giver.gradients < placement_.variables(rank_).size()) return;
+  note(TfPsEvent::What::applied, worker, batch, updates_);
+  update(batch, updates_, scratch(batch, worker));
+  if (++giver.batches < own().size()) return;
   giver.staleness = updates_ - giver.updates_at_read.value_or(updates_);
   ++updates_;
   end_step(worker, giver.step + 1);
@@ -222,58 +267,55 @@ void TfPsServer::end_step(int worker, std::uint64_t next) {
   tell(worker, tf_ps::kind::step_done, done.step, {next, done.staleness}, Traffic::control);
 }
 
-void TfPsServer::gather(std::size_t view, int worker) {
-  Variable& variable = variables_[view];
+void TfPsServer::gather(std::size_t number, int worker) {
+  Batch& batch = batches_[number];
   Worker& giver = this->worker(worker);
-  note(TfPsEvent::What::gathered, worker, view, giver.step);
-  auto& gathered = variable.gathered;
-  const bool joins = giver.step == variable.step && static_cast<int>(gathered.size()) < needed() &&
+  note(TfPsEvent::What::gathered, worker, number, giver.step);
+  auto& gathered = batch.gathered;
+  const bool joins = giver.step == batch.step && static_cast<int>(gathered.size()) < needed() &&
                      std::find(gathered.begin(), gathered.end(), worker) == gathered.end();
   if (joins) {
     gathered.push_back(worker);
     if (options_.arrival_order && gathered.size() > 1) {
-      context_.kernels.add(scratch(view, gathered.front()), scratch(view, worker));
+      context_.kernels.add(scratch(number, gathered.front()), scratch(number, worker));
     }
   }
-  giver.staleness = std::max(giver.staleness, variable.step - std::min(variable.step, giver.step));
-  ++giver.gradients;
-  giver.waits_for_token = giver.gradients == placement_.variables(rank_).size();
+  giver.staleness = std::max(giver.staleness, batch.step - std::min(batch.step, giver.step));
+  giver.waits_for_token = ++giver.batches == own().size();
   if (joins && static_cast<int>(gathered.size()) == needed()) {
-    enqueue(view, Operation{Operation::What::apply, -1});
+    enqueue(number, Operation{Operation::What::apply, -1});
   }
   give_tokens();
 }
 
-void TfPsServer::apply_mean(std::size_t view) {
-  Variable& variable = variables_[view];
-  auto& gathered = variable.gathered;
+void TfPsServer::apply_mean(std::size_t number) {
+  Batch& batch = batches_[number];
+  auto& gathered = batch.gathered;
   if (!options_.arrival_order) {
     std::sort(gathered.begin(), gathered.end());
     for (std::size_t i = 1; i < gathered.size(); ++i) {
-      context_.kernels.add(scratch(view, gathered.front()), scratch(view, gathered[i]));
+      context_.kernels.add(scratch(number, gathered.front()), scratch(number, gathered[i]));
     }
   }
-  const std::span<float> sum = scratch(view, gathered.front());
+  const std::span<float> sum = scratch(number, gathered.front());
   if (gathered.size() > 1) {
     context_.kernels.scale(sum, 1.0F / static_cast<float>(gathered.size()));
   }
-  note(TfPsEvent::What::applied, -1, view, variable.step);
-  context_.optimizer.update(variable.step, context_.arena.views()[view].range(), sum);
-  ++variable.step;
+  note(TfPsEvent::What::applied, -1, number, batch.step);
+  update(number, batch.step, sum);
+  ++batch.step;
   gathered.clear();
   give_tokens();
 }
 
 std::uint64_t TfPsServer::step_of_all() const {
-  std::uint64_t step = variables_[placement_.variables(rank_).front()].step;
-  for (const std::size_t view : placement_.variables(rank_)) {
-    step = std::min(step, variables_[view].step);
-  }
+  std::uint64_t step = batches_[own().front()].step;
+  for (const std::size_t batch : own()) step = std::min(step, batches_[batch].step);
   return step;
 }
 
 void TfPsServer::give_tokens() {
-  if (placement_.variables(rank_).empty()) return;
+  if (own().empty()) return;
   const std::uint64_t next = step_of_all();
   const bool too_few = static_cast<int>(workers_.size()) - meeting_ < needed();
   for (std::size_t i = 0; i < workers_.size(); ++i) {
@@ -298,8 +340,8 @@ base::Result<void> TfPsServer::meet(const Arrival& arrival, Word word) {
   }
   meeting_ = 0;
   for (Worker& each : workers_) each.meets = false;
-  for (Variable& each : variables_) each.gathered.clear();
-  note(TfPsEvent::What::settled, -1, 0, 0);
+  for (Batch& each : batches_) each.gathered.clear();
+  if (options_.keep_log) log_.push_back(TfPsEvent{TfPsEvent::What::settled, -1, 0, 0});
   if (word == Word::settle) settle(tf_ps::number_of(arrival.index) == 1);
   const std::uint64_t number = meetings_++;
   for (int rank = 0; rank < context_.layout.workers; ++rank) {
@@ -312,12 +354,27 @@ base::Result<void> TfPsServer::meet(const Arrival& arrival, Word word) {
 // What is being sent is not changed before it has gone: rank 0 gets what holds now.
 void TfPsServer::settle(bool with_slots) {
   for (const std::size_t view : placement_.variables(rank_)) {
-    ++variables_[view].being_sent;
-    reply(send_variable(view, 0, tf_ps::kind::settled_weights, Traffic::apart));
-    if (!with_slots) continue;
-    ++variables_[view].being_sent;
-    reply(send_variable(view, 0, tf_ps::kind::settled_slots, Traffic::apart));
+    for (const bool slots : {false, true}) {
+      if (slots && !with_slots) continue;
+      ++batches_[placement_.batch_of(view)].being_sent;
+      reply(send_settled(view, slots));
+    }
   }
+}
+
+base::Task<base::Result<void>> TfPsServer::send_settled(std::size_t view, bool slots) {
+  const compute::ParameterView& variable = context_.arena.views()[view];
+  const std::span<float> all = slots ? context_.optimizer.momentum() : context_.arena.parameters();
+  const Notification notification{slots ? tf_ps::kind::settled_slots : tf_ps::kind::settled_weights,
+                                  tf_ps::number_of(view)};
+  transport::Write write(
+      0, slots ? tf_ps::region::slots : tf_ps::region::parameters, variable.offset * sizeof(float),
+      std::as_bytes(all.subspan(variable.offset, variable.size)), notification, Traffic::apart);
+  auto written = co_await context_.endpoint.write(write);
+  const std::size_t batch = placement_.batch_of(view);
+  --batches_[batch].being_sent;
+  if (written) advance(batch);
+  co_return written;
 }
 
 void TfPsServer::tell(int worker, transport::Kind kind, std::uint64_t index,

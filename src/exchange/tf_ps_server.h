@@ -44,8 +44,8 @@ class TfPsServer final : public Service {
  private:
   struct Worker {
     bool in_step = false;
-    std::uint64_t step = 0;     // its local one
-    std::size_t gradients = 0;  // of this step, applied or gathered
+    std::uint64_t step = 0;   // its local one
+    std::size_t batches = 0;  // of gradients of this step, applied or gathered
     std::uint64_t steps_done = 0;
     std::uint64_t staleness = 0;
     std::optional<std::uint64_t> updates_at_read;  // when it first read in this step
@@ -58,7 +58,8 @@ class TfPsServer final : public Service {
     What what;
     int worker;
   };
-  struct Variable {
+  // Of variables that travel together.
+  struct Batch {
     int being_sent = 0;
     std::deque<Operation> waiting;   // in order of arrival
     std::uint64_t step = 0;          // synchronous: updates made
@@ -68,36 +69,42 @@ class TfPsServer final : public Service {
 
   base::Result<void> handle(const transport::Arrival& arrival);
   base::Result<void> run_step(const transport::Arrival& arrival);
-  base::Result<void> request(const transport::Arrival& arrival, std::size_t view);
-  base::Result<void> gradient(const transport::Arrival& arrival, std::size_t view);
+  base::Result<void> request(const transport::Arrival& arrival, std::size_t batch);
+  base::Result<void> gradient(const transport::Arrival& arrival, std::size_t batch);
   base::Result<void> meet(const transport::Arrival& arrival, tf_ps::Word word);
 
-  void enqueue(std::size_t view, Operation operation);
-  // Does what may be done to the variable now.
-  void advance(std::size_t view);
-  void read(std::size_t view, int worker);
-  void apply_gradient(std::size_t view, int worker);
-  void gather(std::size_t view, int worker);
-  void apply_mean(std::size_t view);
+  void send_weights(int worker);
+  void enqueue(std::size_t batch, Operation operation);
+  // Does what may be done to the batch now.
+  void advance(std::size_t batch);
+  void read(std::size_t batch, int worker);
+  void apply_gradient(std::size_t batch, int worker);
+  void gather(std::size_t batch, int worker);
+  void apply_mean(std::size_t batch);
+  void update(std::size_t batch, std::uint64_t step, std::span<const float> gradients);
   void end_step(int worker, std::uint64_t next);
   void give_tokens();
   void let_go();
   void settle(bool with_slots);
 
-  base::Task<base::Result<void>> send_variable(std::size_t view, int worker, transport::Kind kind,
-                                               transport::Traffic traffic);
+  base::Task<base::Result<void>> send_batch(std::size_t batch, int worker);
+  // For a settlement.
+  base::Task<base::Result<void>> send_settled(std::size_t view, bool slots);
+  // Copies a packed batch to the worker's place.
+  std::span<const float> pack(const tf_ps::Batch& batch, int worker);
   // Sends beside everything else; a failure fails the endpoint.
   void reply(base::Task<base::Result<void>> sending);
   base::Task<base::Result<void>> guarded(base::Task<base::Result<void>> sending);
   void tell(int worker, transport::Kind kind, std::uint64_t index,
             std::vector<std::uint64_t> values, transport::Traffic traffic);
-  void note(TfPsEvent::What what, int worker, std::size_t view, std::uint64_t step);
+  void note(TfPsEvent::What what, int worker, std::size_t batch, std::uint64_t step);
 
-  [[nodiscard]] bool owns(std::size_t view) const;
+  [[nodiscard]] bool owns(std::size_t batch) const;
+  [[nodiscard]] const std::vector<std::size_t>& own() const { return placement_.batches(rank_); }
   [[nodiscard]] Worker& worker(int rank) { return workers_.at(static_cast<std::size_t>(rank)); }
-  [[nodiscard]] std::span<float> scratch(std::size_t view, int worker);
+  [[nodiscard]] std::span<float> scratch(std::size_t batch, int worker);
   [[nodiscard]] int needed() const { return context_.layout.workers - options_.backup_workers; }
-  // Synchronous: that every variable has reached.
+  // Synchronous: that every batch has reached.
   [[nodiscard]] std::uint64_t step_of_all() const;
 
   Context context_;
@@ -105,8 +112,9 @@ class TfPsServer final : public Service {
   tf_ps::Placement placement_;
   int rank_;
   compute::ParameterArena scratch_;
+  compute::ParameterArena packed_;  // by worker: weights on their way
   std::vector<Worker> workers_;
-  std::vector<Variable> variables_;  // by view; those of others stay untouched
+  std::vector<Batch> batches_;       // by number; those of others stay untouched
   std::uint64_t updates_ = 0;        // asynchronous: steps of any worker that are applied
   int meeting_ = 0;                  // workers that wait
   std::uint32_t meeting_index_ = 0;  // what they said

@@ -57,6 +57,7 @@ extern const Stack kAllReduce;
 extern const Stack kTensorFlowOnSpark;
 extern const Stack kTensorFlowOnSparkImproved;
 extern const Stack kTensorFlowOnSparkPs;
+extern const Stack kTensorFlowOnSparkPsImproved;
 
 // A whole number from `least` to `most`, for options.
 base::Result<std::int64_t> whole_number(std::string_view value, std::int64_t least,

@@ -14,6 +14,9 @@ using exchange::TfPsOptions;
 using exchange::tf_ps::Placement;
 
 constexpr int kMostServers = 1024;
+// Smaller variables share a message when improved: sending one costs as much as some 20 KiB,
+// packing and unpacking it costs twice its bytes.
+constexpr std::size_t kPackBelowBytes = 64 * 1024;
 
 Design make() {
   Design design;
@@ -34,9 +37,18 @@ Design make() {
   return design;
 }
 
+Design make_improved() {
+  Design design = make();
+  design.behaviour = Behaviour::improved;
+  design.defects.clear();
+  design.tf_ps.requests = false;
+  design.tf_ps.pack_below_bytes = kPackBelowBytes;
+  return design;
+}
+
 TfPsOptions options_of(const Design& design) {
   TfPsOptions options = design.tf_ps;
-  options.arrival_order = design.faithful("arrival_order");
+  options.arrival_order = design.has_defect("arrival_order") && design.faithful("arrival_order");
   return options;
 }
 
@@ -56,15 +68,17 @@ void add(transport::Count& count, std::uint64_t messages, std::uint64_t bytes) {
 // Between one worker and one server, as the worker counts it.
 StepTraffic with_server(const Design& design, const Placement& placement, exchange::Layout layout,
                         int server) {
-  const std::uint64_t variables = placement.variables(server).size();
+  const std::uint64_t batches = placement.batches(server).size();
   const std::uint64_t bytes = placement.owned(server) * sizeof(float);
   StepTraffic traffic;
-  if (variables == 0) return traffic;
-  add(traffic.data_received, variables, bytes);
-  add(traffic.data_sent, variables, bytes);
+  if (batches == 0) return traffic;
+  add(traffic.data_received, batches, bytes);
+  add(traffic.data_sent, batches, bytes);
   add(traffic.control_sent, 1, exchange::tf_ps::kRunStepBytes);
-  add(traffic.control_sent, variables, 0);      // requests for weights
-  add(traffic.control_received, variables, 0);  // requests for gradients
+  if (design.tf_ps.requests) {
+    add(traffic.control_sent, batches, 0);      // for weights
+    add(traffic.control_received, batches, 0);  // for gradients
+  }
   add(traffic.control_received, 1, exchange::tf_ps::kStepDoneBytes);
   if (design.tf_ps.max_staleness && server == layout.workers) add(traffic.control_received, 1, 0);
   return traffic;
@@ -72,7 +86,7 @@ StepTraffic with_server(const Design& design, const Placement& placement, exchan
 
 StepTraffic traffic(const Design& design, const Views& views, exchange::Layout layout, int rank,
                     bool) {
-  const Placement placement(views, layout);
+  const Placement placement(views, layout, design.tf_ps.pack_below_bytes);
   StepTraffic traffic;
   if (layout.is_worker(rank)) {
     for (const int server : placement.owners()) {
@@ -115,18 +129,29 @@ void explain(Page& page, const Design& design, const Views& views, exchange::Lay
   owners_section(page, views, layout);
   page.heading("One step, on every worker");
   page.paragraph("  start      ",
-                 "Tells each server that its step begins; the server asks at once for the gradient "
-                 "of each of its variables.");
+                 options.requests
+                     ? "Tells each server that its step begins; the server asks at once for the "
+                       "gradient of each of its variables."
+                     : "Tells each server that its step begins.");
   if (options.max_staleness) {
     page.paragraph("  go         ",
                    fmt::format("Waits until the slowest worker is at most {} steps behind.",
                                *options.max_staleness));
   }
-  page.paragraph("  weights    ",
-                 fmt::format("Asks for each of the {} variables and waits for all.", views.size()));
+  const std::size_t batches = Placement(views, layout, options.pack_below_bytes).batches().size();
+  page.paragraph(
+      "  weights    ",
+      options.requests
+          ? fmt::format("Asks for each of the {} variables and waits for all.", views.size())
+          : fmt::format("Waits for the {} messages that the servers send unasked: a large variable "
+                        "has its own, those below {} KiB share one.",
+                        batches, options.pack_below_bytes / 1024));
   page.paragraph("  compute    ",
-                 "Forward and backward pass. A gradient goes to its server as soon as it is ready "
-                 "and asked for, beside the backward pass.");
+                 options.requests
+                     ? "Forward and backward pass. A gradient goes to its server as soon as it is "
+                       "ready and asked for, beside the backward pass."
+                     : "Forward and backward pass. What is ready goes to its server at once, "
+                       "beside the backward pass, in as many messages.");
   if (!options.synchronous()) {
     page.paragraph("  update     ",
                    "The server applies each gradient when it comes, at the full learning rate, "
@@ -220,6 +245,23 @@ const Stack kTensorFlowOnSparkPs = {
     "one; each server gives its own tokens, without the chief between. Left out: gRPC and its "
     "protobuf frames, Python and its pickled records (the trips of a record between processes are "
     "made), TensorFlow's graph executor, and Spark, which moves no parameters.",
+    kOptions,
+    check,
+    &kTensorFlowOnSparkPsImproved};
+
+const Stack kTensorFlowOnSparkPsImproved = {
+    "tensorflowonspark_ps",
+    make_improved,
+    make_worker,
+    make_server,
+    traffic,
+    explain,
+    "With W workers, S servers that own something and P parameters in B messages (each large "
+    "variable, and the small ones of a server together): a worker has B messages and 4P bytes in "
+    "and as many out; S small ones out and in. The servers together have W times that.",
+    "Our own: owners, updates, staleness, tokens and arithmetic as in tensorflowonspark_ps. "
+    "Senders do not wait to be asked, small variables share a message, and synchronous updates add "
+    "in the order of the ranks.",
     kOptions,
     check};
 

@@ -66,6 +66,18 @@ inline stacks::Design tf_ps_design(int servers, TfPsOptions options, bool arriva
   return design;
 }
 
+// Variables of up to nine elements are small.
+inline stacks::Design tf_ps_improved_design(int servers, const TfPsOptions& options) {
+  stacks::Design design = design_of("tensorflowonspark_ps", "improved");
+  design.servers = servers;
+  design.tf_ps.updates = options.updates;
+  design.tf_ps.backup_workers = options.backup_workers;
+  design.tf_ps.max_staleness = options.max_staleness;
+  design.tf_ps.pack_below_bytes = 40;
+  design.tf_ps.keep_log = true;
+  return design;
+}
+
 inline TfPsOptions asynchronous(std::optional<std::uint64_t> max_staleness = std::nullopt) {
   TfPsOptions options;
   options.max_staleness = max_staleness;
@@ -84,7 +96,7 @@ inline bool order_is_fixed(const stacks::Design& design) {
   if (design.rdma) return !design.faithful("arrival_order");
   if (design.stack != "tensorflowonspark_ps") return true;
   return design.tf_ps.synchronous() && design.tf_ps.backup_workers == 0 &&
-         !design.faithful("arrival_order");
+         !(design.has_defect("arrival_order") && design.faithful("arrival_order"));
 }
 
 // Small buckets and short pieces, so that a small model has many.
@@ -123,6 +135,10 @@ inline std::vector<NamedDesign> all_designs() {
   all.push_back({"tf_ps_synchronous", tf_ps_design(2, synchronous())});
   all.push_back({"tf_ps_synchronous_fixed", tf_ps_design(3, synchronous(), false)});
   all.push_back({"tf_ps_backup", tf_ps_design(2, synchronous(1))});
+  all.push_back({"tf_ps_improved", tf_ps_improved_design(1, asynchronous())});
+  all.push_back({"tf_ps_improved_bounded", tf_ps_improved_design(2, asynchronous(1))});
+  all.push_back({"tf_ps_improved_synchronous", tf_ps_improved_design(2, synchronous())});
+  all.push_back({"tf_ps_improved_backup", tf_ps_improved_design(3, synchronous(1))});
   all.push_back({"tf_ps_backup_fixed", tf_ps_design(2, synchronous(2), false)});
   all.push_back({"bigdl_improved", improved_design("bigdl", false)});
   all.push_back({"bigdl_improved_small_pieces", improved_design("bigdl", true)});

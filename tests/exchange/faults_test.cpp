@@ -93,6 +93,8 @@ std::vector<NamedDesign> designs() {
           {"tf_ps_bounded", tf_ps_design(1, asynchronous(0))},
           {"tf_ps_synchronous", tf_ps_design(2, synchronous())},
           {"tf_ps_backup", tf_ps_design(2, synchronous(1))},
+          {"tf_ps_improved", tf_ps_improved_design(2, asynchronous())},
+          {"tf_ps_improved_synchronous", tf_ps_improved_design(2, synchronous())},
           {"allreduce_ring", allreduce_design(Algorithm::ring, 64)},
           {"allreduce_doubling", allreduce_design(Algorithm::recursive_doubling, 64)}};
 }

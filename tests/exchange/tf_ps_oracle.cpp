@@ -52,7 +52,8 @@ void expect_tf_ps_oracle(Group& group) {
   const GroupOptions& options = group.options();
   const std::size_t elements = group.rank(0).arena().size();
   TfPsOptions tf_ps = options.design.tf_ps;
-  tf_ps.arrival_order = options.design.faithful("arrival_order");
+  tf_ps.arrival_order =
+      options.design.has_defect("arrival_order") && options.design.faithful("arrival_order");
   Values start = initial_parameters(elements, options.seed);
   Values slots = first_slots(options.optimizer, elements);
   if (options.start) {
