@@ -50,9 +50,11 @@ class JobFixture : public ::testing::Test {
     testing::write_file(folder_.file(part + "-labels-idx1-ubyte"), testing::idx_labels(count));
   }
 
-  Config config(const std::string& stack, std::optional<std::string> behaviour, int ranks) {
+  Config config(const std::string& stack, std::optional<std::string> behaviour, int ranks,
+                const char* updates = nullptr) {
     Config config;
     stacks::Choices choices;
+    if (updates != nullptr) choices.options["updates"] = updates;
     choices.behaviour = std::move(behaviour);
     auto design = stacks::make_design(stack, choices);
     EXPECT_TRUE(design.has_value());
