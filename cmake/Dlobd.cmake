@@ -52,19 +52,29 @@ function(dlobd_library name)
   target_link_libraries(dlobd_${name} PUBLIC dlobd_options ${ARG_LINKS})
 endfunction()
 
-# dlobd_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds]): the test program NAME_test, one
-# ctest entry. Those labelled `protocol` are what the sanitizer presets build and run (target protocol_tests).
+# dlobd_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds] [SHARDS n]): the test program NAME_test, one
+# ctest entry, or n that share its tests and run side by side (NAME_0, ...). Those labelled `protocol` are what the sanitizer presets build and run (target protocol_tests).
 function(dlobd_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS" "SOURCES;LINKS;LABELS" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
   dlobd_unity(${name}_test)
   target_include_directories(${name}_test PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   target_link_libraries(${name}_test PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
-  add_test(NAME ${name} COMMAND ${name}_test)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  if(ARG_SHARDS)
+    math(EXPR last "${ARG_SHARDS} - 1")
+    foreach(shard RANGE ${last})
+      add_test(NAME ${name}_${shard} COMMAND ${name}_test)
+      # The longest first, so that none of them is left to run alone.
+      set_tests_properties(${name}_${shard} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" COST 100
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
+    endforeach()
+  else()
+    add_test(NAME ${name} COMMAND ${name}_test)
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  endif()
   if("protocol" IN_LIST ARG_LABELS)
     if(NOT TARGET protocol_tests)
       add_custom_target(protocol_tests)
