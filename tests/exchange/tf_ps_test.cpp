@@ -200,6 +200,109 @@ TEST(TfPs, OverlapsGradientsWithTheBackwardPass) {
   }
 }
 
+// One side of a pair, worker 0 and server 1, and the other played by hand.
+struct Pair {
+  base::VirtualLoop loop;
+  std::vector<std::unique_ptr<transport::Endpoint>> endpoints = simulated_endpoints(loop, 2, 1);
+  compute::ParameterArena arena{uneven_parameters(20)};
+  Sgd optimizer{OptimizerSettings(), arena, compute::cpu_kernels()};
+  metrics::Phases phases{loop};
+
+  Context context(std::size_t rank) {
+    return Context{*endpoints[rank],       arena,  optimizer,
+                   compute::cpu_kernels(), phases, Layout{1, 1}};
+  }
+  // Both ends, whoever has registered what.
+  base::Task<base::Result<void>> connect(std::size_t rank) {
+    std::vector<std::vector<std::byte>> descriptors;
+    for (auto& each : endpoints) descriptors.push_back(*each->descriptor());
+    auto connected = co_await endpoints[rank]->connect(descriptors);
+    co_return connected;
+  }
+};
+
+// What the server makes of `words` that a worker says, one after the other.
+base::Result<void> served(std::vector<std::uint32_t> words, std::vector<std::uint64_t> values) {
+  Values weights(20);  // as they land
+  Pair pair;
+  pair.endpoints[0]->register_memory(tf_ps::region::parameters,
+                                     std::as_writable_bytes(std::span(weights)));
+  TfPsServer server(pair.context(1), TfPsOptions());
+  std::optional<base::Result<void>> ended;
+  const auto serve = [&]() -> base::Task<void> {
+    auto connected = co_await pair.connect(1);
+    EXPECT_TRUE(connected.has_value());
+    ended = co_await server.serve(0);
+  };
+  const auto say = [&]() -> base::Task<void> {
+    auto connected = co_await pair.connect(0);
+    EXPECT_TRUE(connected.has_value());
+    for (const std::uint32_t index : words) {
+      const transport::Notification notification{tf_ps::kind::to_server, index};
+      std::vector<std::uint64_t> payload;
+      if (tf_ps::word_of(index) == tf_ps::Word::run_step) payload = values;
+      auto said = co_await tf_ps::say(*pair.endpoints[0], 1, notification, std::move(payload),
+                                      transport::Traffic::control);
+      EXPECT_TRUE(said.has_value());
+    }
+  };
+  pair.loop.spawn(serve());
+  pair.loop.spawn(say());
+  pair.loop.run();
+  return ended.value_or(base::Result<void>());
+}
+
+TEST(TfPs, AServerRefusesWhatIsNotDueAndNamesTheWorker) {
+  using tf_ps::index_of;
+  using tf_ps::Word;
+  const std::uint32_t start = index_of(Word::run_step, 0);
+  const auto refusal = [](const std::vector<std::uint32_t>& words,
+                          const std::vector<std::uint64_t>& values) {
+    const auto ended = served(words, values);
+    if (ended) return std::string("served");
+    EXPECT_EQ(ended.error().kind, base::ErrorKind::corrupt_data);
+    EXPECT_EQ(ended.error().rank, 0);
+    return ended.error().message;
+  };
+  EXPECT_EQ(refusal({index_of(Word::leave, 0)}, {}), "served");
+  EXPECT_THAT(refusal({index_of(Word::request, 0)}, {}), HasSubstr("a request for weights"));
+  EXPECT_THAT(refusal({start, index_of(Word::request, 0), index_of(Word::request, 0)}, {0}),
+              HasSubstr("a request for weights from rank 0"));
+  EXPECT_THAT(refusal({start, index_of(Word::request, 99)}, {0}), HasSubstr("number 99"));
+  EXPECT_THAT(refusal({start, index_of(Word::gradient, 0)}, {0}), HasSubstr("a gradient"));
+  EXPECT_THAT(refusal({start, start}, {0}), HasSubstr("a step's start"));
+  EXPECT_THAT(refusal({start}, {0, 1}), HasSubstr("another size"));
+  EXPECT_THAT(refusal({start, index_of(Word::settle, 0)}, {0}), HasSubstr("a meeting"));
+  EXPECT_THAT(refusal({0xFF000000}, {}), HasSubstr("a word"));
+}
+
+// The server is lost while the worker waits for weights: the step ends with that.
+TEST(TfPs, AStepThatFailsLeavesNothingBehind) {
+  Pair pair;
+  TfPs worker(pair.context(0), TfPsOptions());
+  std::optional<base::Result<StepOutcome>> outcome;
+  const auto half_a_step = [&]() -> base::Task<void> {
+    auto begun = co_await worker.begin_step(0);
+    EXPECT_FALSE(begun.has_value());
+    worker.gradient_ready(0);
+    outcome = co_await worker.finish_step();
+  };
+  const auto run = [&]() -> base::Task<void> {
+    auto connected = co_await pair.connect(0);
+    EXPECT_TRUE(connected.has_value());
+    pair.loop.spawn(half_a_step());
+    co_await pair.loop.sleep_for(std::chrono::milliseconds(1));
+    pair.endpoints[0]->fail(base::Error(base::ErrorKind::peer_lost, "peer lost: rank 1", 1));
+  };
+  const auto other = [&]() -> base::Task<void> { (void)co_await pair.connect(1); };
+  pair.loop.spawn(run());
+  pair.loop.spawn(other());
+  pair.loop.run();
+  ASSERT_TRUE(outcome.has_value());
+  ASSERT_FALSE(outcome->has_value());
+  EXPECT_EQ(outcome->error().message, "peer lost: rank 1");
+}
+
 std::string choice(const std::map<std::string, std::string>& options, int workers = 4) {
   stacks::Choices choices;
   choices.options = options;
