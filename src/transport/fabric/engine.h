@@ -61,6 +61,7 @@ class Engine final : public FabricEndpoint {
   void break_link(Peer& with, base::ErrorKind kind, const std::string& why);
   void abandon(Peer& with);
   void tell_gone();
+  void drain();
   void close();
   [[nodiscard]] std::string without_bye() const;
   void watch();

@@ -45,8 +45,17 @@ base::Failure Memory::refused(std::size_t bytes, int code) const {
 base::Result<const Registration*> Memory::add(std::span<std::byte> bytes) {
   const auto same = all_.equal_range(bytes.data());
   for (auto it = same.first; it != same.second; ++it) {
-    if (it->second->bytes.size() == bytes.size()) return it->second.get();
+    Registration& one = *it->second;
+    if (one.bytes.size() != bytes.size()) continue;
+    one.lasting = true;
+    return &one;
   }
+  DLOBD_TRY(made, make(bytes));
+  made->lasting = true;
+  return made;
+}
+
+base::Result<Registration*> Memory::make(std::span<std::byte> bytes) {
   auto one = std::make_unique<Registration>();
   one->bytes = bytes;
   if (!bytes.empty()) {
@@ -71,22 +80,29 @@ base::Result<const Registration*> Memory::add(std::span<std::byte> bytes) {
     }
     ++made_;
   }
-  const Registration* made = one.get();
+  Registration* made = one.get();
   all_.emplace(bytes.data(), std::move(one));
   return made;
 }
 
-const Registration* Memory::find(std::span<const std::byte> bytes) const {
+base::Result<Registration*> Memory::borrow(std::span<const std::byte> bytes) {
   // Registrations may overlap, so the nearest that begins before need not be the one.
   for (auto it = all_.upper_bound(bytes.data()); it != all_.begin();) {
-    const Registration& one = *(--it)->second;
+    Registration& one = *(--it)->second;
     const auto offset = static_cast<std::size_t>(bytes.data() - one.bytes.data());
-    if (offset <= one.bytes.size() && bytes.size() <= one.bytes.size() - offset) return &one;
+    if (offset > one.bytes.size() || bytes.size() > one.bytes.size() - offset) continue;
+    ++one.borrowers;
+    return &one;
   }
-  return nullptr;
+  auto* first = const_cast<std::byte*>(bytes.data());  // only read
+  DLOBD_TRY(made, make(std::span(first, bytes.size())));
+  ++made_for_writes_;
+  ++made->borrowers;
+  return made;
 }
 
-void Memory::drop(const Registration* registration) {
+void Memory::give_back(Registration* registration) {
+  if (--registration->borrowers > 0 || registration->lasting) return;
   const auto same = all_.equal_range(registration->bytes.data());
   for (auto it = same.first; it != same.second; ++it) {
     if (it->second.get() != registration) continue;

@@ -1,8 +1,9 @@
 // Registered memory of one endpoint: the regions that peers write to, which are also what writes
 // come from without another registration, and what has to be registered for one write.
 //
-// The same memory is registered once, however often it is asked for. Nothing is let go before the
-// endpoint is closed, but what drop() names. A refusal says what limits it.
+// The same memory is registered once, however often it is asked for. Regions last until the
+// endpoint is closed; what was registered to write from, until its last writer is through. A
+// refusal says what limits it.
 //
 // Threads: belongs to the loop's thread.
 #pragma once
@@ -23,6 +24,8 @@ struct Registration {
   std::uint64_t key = 0;
   void* local = nullptr;  // what posting from it needs
   bool pinned = false;
+  bool lasting = false;  // until the endpoint is closed; else until nobody borrows it
+  std::size_t borrowers = 0;
 };
 
 class Memory {
@@ -32,21 +35,25 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // Stays where it is until drop().
+  // Of a region: lasts.
   base::Result<const Registration*> add(std::span<std::byte> bytes);
-  // The one that covers these bytes, or null.
-  [[nodiscard]] const Registration* find(std::span<const std::byte> bytes) const;
-  void drop(const Registration* registration);
+  // One that covers these bytes, made if need be; until it is given back.
+  base::Result<Registration*> borrow(std::span<const std::byte> bytes);
+  void give_back(Registration* registration);
 
   [[nodiscard]] std::uint64_t made() const { return made_; }
+  // Of them, for writes from elsewhere.
+  [[nodiscard]] std::uint64_t made_for_writes() const { return made_for_writes_; }
 
  private:
+  base::Result<Registration*> make(std::span<std::byte> bytes);
   base::Failure refused(std::size_t bytes, int code) const;
 
   Adapter& adapter_;
   bool pin_;
+  std::uint64_t made_for_writes_ = 0;
   std::uint64_t made_ = 0;  // also the next key where the provider wants us to choose
-  // By first byte; of those that begin at the same, the largest last.
+  // By first byte.
   std::multimap<const std::byte*, std::unique_ptr<Registration>> all_;
 };
 
