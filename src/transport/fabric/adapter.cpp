@@ -41,6 +41,17 @@ bool is_asked(const fi_info& info, const Options& options) {
          (options.device.empty() || options.device == info.domain_attr->name);
 }
 
+// An IPv4 address where there is one: IPv6's may be of the link only.
+fi_info* first_of(fi_info* all, const Options& options) {
+  fi_info* other = nullptr;
+  for (fi_info* one = all; one != nullptr; one = one->next) {
+    if (!is_asked(*one, options)) continue;
+    if (one->addr_format != FI_SOCKADDR_IN6) return one;
+    if (other == nullptr) other = one;
+  }
+  return other;
+}
+
 bool is_device_software(const std::string& domain) {
   for (const auto& device : metrics::read_rdma_devices()) {
     if (device.name == domain) return device.software;
@@ -96,7 +107,7 @@ base::Result<std::unique_ptr<Adapter>> Adapter::open(const Options& options) {
                              by_address ? FI_SOURCE : 0, wanted.get(), &found);
   const Info all(found);
   // Some providers pass over a device's name that they do not know.
-  while (found != nullptr && !is_asked(*found, options)) found = found->next;
+  found = first_of(found, options);
   if (got == -FI_ENODATA || (got == 0 && found == nullptr)) {
     return base::fail(
         base::ErrorKind::unavailable,
@@ -224,6 +235,14 @@ void Adapter::forget_name() {
     name.erase(0, prefix + 3);
   }
   ::shm_unlink(("/" + name).c_str());
+}
+
+void Adapter::abandon() {
+  static_cast<void>(endpoint_.release());
+  static_cast<void>(queue_.release());
+  static_cast<void>(addresses_.release());
+  static_cast<void>(domain_.release());
+  static_cast<void>(fabric_.release());
 }
 
 bool Adapter::may_wait() {

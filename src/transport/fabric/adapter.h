@@ -69,6 +69,8 @@ class Adapter {
 
   // The provider touches no memory of this process on this endpoint's behalf afterwards.
   void close_endpoint() { endpoint_.reset(); }
+  // Leaves all of it open until the process ends: where closing is not safe.
+  void abandon();
 
  private:
   Adapter() = default;

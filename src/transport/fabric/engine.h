@@ -1,7 +1,8 @@
 // The endpoint over libfabric: see transport/fabric/endpoint.h for what travels.
 //
-//   engine.cpp          life: opening, writes and sends, failure, shutdown
+//   engine.cpp          opening, writes and sends
 //   engine_connect.cpp  hellos
+//   engine_end.cpp      broken links, failure, shutdown
 //   engine_post.cpp     what goes out: packets, one-sided operations, credits
 //   engine_receive.cpp  what the completion queue says: packets, marks, completions, errors
 //
@@ -50,7 +51,7 @@ class Engine final : public FabricEndpoint {
 
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
 
-  // Life.
+  // Life and end.
   base::Result<void> open_buffers();
   Header header_of(PacketType type, int rank, Notification notification, Traffic traffic,
                    std::size_t bytes);
@@ -61,7 +62,8 @@ class Engine final : public FabricEndpoint {
   void break_link(Peer& with, base::ErrorKind kind, const std::string& why);
   void abandon(Peer& with);
   void tell_gone();
-  void drain();
+  bool drain();
+  [[nodiscard]] bool over_verbs() const { return opened().provider.starts_with("verbs"); }
   void close();
   [[nodiscard]] std::string without_bye() const;
   void watch();
