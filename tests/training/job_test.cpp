@@ -16,9 +16,14 @@ struct Variant {
   const char* updates = nullptr;  // of the parameter servers
 };
 
-const Variant kVariants[] = {{"caffeonspark", "faithful"}, {"caffeonspark", "fixed"},
-                             {"bigdl", "faithful"},        {"bigdl", "fixed"},
-                             {"bigdl", "improved"},        {"allreduce", nullptr},
+const Variant kVariants[] = {{"caffeonspark", "faithful"},
+                             {"caffeonspark", "fixed"},
+                             {"bigdl", "faithful"},
+                             {"bigdl", "fixed"},
+                             {"bigdl", "improved"},
+                             {"allreduce", nullptr},
+                             {"tensorflowonspark", "faithful"},
+                             {"tensorflowonspark", "fixed"},
                              {"tensorflowonspark_ps", "faithful"},
                              {"tensorflowonspark_ps", "fixed", "synchronous"}};
 
@@ -101,8 +106,10 @@ TEST_P(Job, IsTheSameRunForTheSameSeedAndAnotherForAnother) {
 // Interrupted at any step and resumed, the run ends where the uninterrupted one does. The faithful
 // CaffeOnSpark does not: its snapshot holds only rank 0's slice as the cluster has it.
 TEST_P(Job, ResumesOnTheSameTrajectory) {
-  const bool faithful =
-      GetParam().behaviour != nullptr && std::string(GetParam().behaviour) == "faithful";
+  // Defects that lose state, or an order that no seed fixes; TensorFlow's ring has neither.
+  const bool another = GetParam().behaviour != nullptr &&
+                       std::string(GetParam().behaviour) == "faithful" &&
+                       std::string(GetParam().stack) != "tensorflowonspark";
   Config configuration = variant(3);
   configuration.epochs.reset();
   configuration.steps = 13;
@@ -122,7 +129,7 @@ TEST_P(Job, ResumesOnTheSameTrajectory) {
     auto after = make_job(second);
     const auto end = job_end(after->run());
     ASSERT_TRUE(end.has_value()) << end.error().message;
-    EXPECT_EQ(same_bits(parameters(*straight, 0), parameters(*after, 0)), !faithful)
+    EXPECT_EQ(same_bits(parameters(*straight, 0), parameters(*after, 0)), !another)
         << "stopped after step " << stop_after;
   }
 }
