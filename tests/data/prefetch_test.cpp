@@ -15,21 +15,11 @@ namespace dlobd::batches {
 namespace {
 
 using dlobd::testing::batches_of;
+using dlobd::testing::expect_epochs_may_be_given_up;
+using dlobd::testing::expect_same;
+using dlobd::testing::memory_source;
 using dlobd::testing::numbered_samples;
 using dlobd::testing::record_of;
-
-std::unique_ptr<Source> memory_source(std::uint64_t steps = 20) {
-  return std::make_unique<MemorySource>(numbered_samples({0, 100}),
-                                        FeedOptions{4, steps, Order::shuffled, 11, 1});
-}
-
-void expect_same(const std::vector<Batch>& a, const std::vector<Batch>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    EXPECT_EQ(a[i].pixels, b[i].pixels);
-    EXPECT_EQ(a[i].labels, b[i].labels);
-  }
-}
 
 // Counts what is asked of it; from batch `fail_at` of each epoch on, every batch is an error.
 class CountingSource final : public Source {
@@ -79,18 +69,8 @@ TEST(Prefetch, gives_what_the_plain_source_gives) {
 }
 
 TEST(Prefetch, an_epoch_may_start_before_the_last_one_ended) {
-  const auto plain = memory_source();
   PrefetchSource prefetched(memory_source(), 3);
-  for (std::uint64_t epoch = 0; epoch < 200; ++epoch) {
-    ASSERT_TRUE(prefetched.start_epoch(epoch, 0));
-    ASSERT_TRUE(plain->start_epoch(epoch, 0));
-    for (std::uint64_t batch = 0; batch < epoch % 5; ++batch) {
-      const auto ours = prefetched.next();
-      const auto theirs = plain->next();
-      ASSERT_TRUE(ours && *ours && theirs && *theirs);
-      ASSERT_EQ((*ours)->pixels, (*theirs)->pixels);
-    }
-  }
+  expect_epochs_may_be_given_up(prefetched, 200);
 }
 
 TEST(Prefetch, reads_ahead_but_no_further_than_its_depth) {

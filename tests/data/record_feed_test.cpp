@@ -17,21 +17,10 @@ namespace dlobd::batches {
 namespace {
 
 using dlobd::testing::batches_of;
+using dlobd::testing::expect_epochs_may_be_given_up;
+using dlobd::testing::expect_same;
+using dlobd::testing::memory_source;
 using dlobd::testing::numbered_samples;
-
-std::unique_ptr<Source> memory_source(std::uint64_t steps = 20) {
-  return std::make_unique<MemorySource>(numbered_samples({0, 100}),
-                                        FeedOptions{4, steps, Order::shuffled, 11, 1});
-}
-
-void expect_same(const std::vector<Batch>& a, const std::vector<Batch>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    EXPECT_EQ(a[i].shape, b[i].shape);
-    EXPECT_EQ(a[i].pixels, b[i].pixels);
-    EXPECT_EQ(a[i].labels, b[i].labels);
-  }
-}
 
 // Batches of one record each; batch `fail_at` of each epoch is an error.
 class FailingSource final : public Source {
@@ -106,18 +95,8 @@ TEST(RecordFeed, carries_many_records_and_large_ones) {
 }
 
 TEST(RecordFeed, an_epoch_may_start_before_the_last_one_ended) {
-  const auto plain = memory_source();
   RecordFeedSource fed(memory_source(), 4);
-  for (std::uint64_t epoch = 0; epoch < 50; ++epoch) {
-    ASSERT_TRUE(fed.start_epoch(epoch, 0));
-    ASSERT_TRUE(plain->start_epoch(epoch, 0));
-    for (std::uint64_t batch = 0; batch < epoch % 5; ++batch) {
-      const auto ours = fed.next();
-      const auto theirs = plain->next();
-      ASSERT_TRUE(ours && *ours && theirs && *theirs);
-      EXPECT_EQ((*ours)->pixels, (*theirs)->pixels);
-    }
-  }
+  expect_epochs_may_be_given_up(fed, 50);
 }
 
 TEST(RecordFeed, may_go_away_at_any_time) {

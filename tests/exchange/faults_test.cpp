@@ -178,26 +178,8 @@ INSTANTIATE_TEST_SUITE_P(Designs, Loss, ::testing::Range<std::size_t>(0, designs
 
 // A backward pass that ends early leaves no coroutine behind.
 TEST(AllReduce, FinishedWithoutItsGradientsSaysHowManyAreMissing) {
-  base::VirtualLoop loop;
-  Network network(loop, jittery_link(), 2, 1);
-  auto endpoints = endpoints_of(network, 2);
-  compute::ParameterArena arena(uneven_parameters(20));
-  Sgd optimizer(OptimizerSettings(), arena, compute::cpu_kernels());
-  metrics::Phases phases(loop);
-  AllReduce exchange(
-      Context{*endpoints[0], arena, optimizer, compute::cpu_kernels(), phases, Layout{2, 0}});
-  std::optional<base::Result<StepOutcome>> outcome;
-  const auto half_a_step = [&]() -> base::Task<void> {
-    auto begun = co_await exchange.begin_step(0);
-    EXPECT_TRUE(begun.has_value());
-    exchange.gradient_ready(arena.views().size() - 1);
-    outcome = co_await exchange.finish_step();
-  };
-  loop.spawn(half_a_step());
-  loop.run();
-  ASSERT_TRUE(outcome.has_value());
-  ASSERT_FALSE(outcome->has_value());
-  EXPECT_EQ(outcome->error().message,
+  EXPECT_EQ(end_of_a_step_without_its_gradients(
+                [](Context context) { return std::make_unique<AllReduce>(context); }),
             "the backward pass ended before all gradients were ready: 3 missing");
 }
 

@@ -241,6 +241,47 @@ void expect_oracle(Group& group) {
   }
 }
 
+void expect_phases_add_up(Group& group,
+                          const std::function<void(const metrics::Phases::Totals&)>& also) {
+  for (int rank = 0; rank < group.options().workers; ++rank) {
+    ASSERT_EQ(group.rank(rank).phases.size(), group.options().steps);
+    for (const auto& step : group.rank(rank).phases) {
+      base::Duration sum = step.unattributed;
+      for (const base::Duration phase : step.phases) sum += phase;
+      EXPECT_EQ(sum, step.wall);
+      EXPECT_EQ(step.unattributed, base::Duration::zero());
+      also(step);
+    }
+  }
+}
+
+namespace {
+
+base::Task<void> half_a_step(Exchange* exchange, std::size_t view,
+                             std::optional<base::Result<StepOutcome>>* outcome) {
+  auto begun = co_await exchange->begin_step(0);
+  EXPECT_TRUE(begun.has_value());
+  exchange->gradient_ready(view);
+  *outcome = co_await exchange->finish_step();
+}
+
+}  // namespace
+
+std::string end_of_a_step_without_its_gradients(const MakeExchange& make) {
+  base::VirtualLoop loop;
+  auto endpoints = simulated_endpoints(loop, 2, 1);
+  compute::ParameterArena arena(uneven_parameters(20));
+  Sgd optimizer(OptimizerSettings(), arena, compute::cpu_kernels());
+  metrics::Phases phases(loop);
+  const auto exchange =
+      make(Context{*endpoints[0], arena, optimizer, compute::cpu_kernels(), phases, Layout{2, 0}});
+  std::optional<base::Result<StepOutcome>> outcome;
+  loop.spawn(half_a_step(exchange.get(), arena.views().size() - 1, &outcome));
+  loop.run();
+  if (!outcome) return "it hangs";
+  return *outcome ? "it ends well" : outcome->error().message;
+}
+
 void expect_closed_form(Group& group) {
   const GroupOptions& options = group.options();
   for (int rank = 0; rank < options.layout().world_size(); ++rank) {

@@ -122,6 +122,16 @@ void expect_oracle(Group& group);
 // Messages and bytes of every rank are those of the closed form times the steps.
 void expect_closed_form(Group& group);
 
+// Of each step of each worker the phases add up to the wall time, with nothing left over; `also`
+// looks at the rest.
+void expect_phases_add_up(Group& group,
+                          const std::function<void(const metrics::Phases::Totals&)>& also);
+
+// What finish_step() says on rank 0 of 2 when one gradient alone, of four, was ever ready; no
+// coroutine is left behind.
+using MakeExchange = std::function<std::unique_ptr<Exchange>(Context)>;
+std::string end_of_a_step_without_its_gradients(const MakeExchange& make);
+
 // shard_push_oracle.cpp
 void expect_shard_push_oracle(Group& group);
 // bigdl_oracle.cpp

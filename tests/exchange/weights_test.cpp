@@ -157,18 +157,11 @@ TEST(Phases, AddUpToTheStepAndOverlapIsApart) {
   base::VirtualLoop loop;
   Group group(loop, options, simulated_endpoints(loop, 3, 1));
   group.run();
-  for (int rank = 0; rank < 3; ++rank) {
-    ASSERT_EQ(group.rank(rank).phases.size(), options.steps);
-    for (const auto& step : group.rank(rank).phases) {
-      base::Duration sum = step.unattributed;
-      for (const base::Duration phase : step.phases) sum += phase;
-      EXPECT_EQ(sum, step.wall);
-      EXPECT_EQ(step.unattributed, base::Duration::zero());
-      EXPECT_GT(step.communication, base::Duration::zero());
-      EXPECT_LE(step.communication, step.of(metrics::Phase::compute));
-      EXPECT_GT(step.of(metrics::Phase::exchange), base::Duration::zero());
-    }
-  }
+  expect_phases_add_up(group, [](const metrics::Phases::Totals& step) {
+    EXPECT_GT(step.communication, base::Duration::zero());
+    EXPECT_LE(step.communication, step.of(metrics::Phase::compute));
+    EXPECT_GT(step.of(metrics::Phase::exchange), base::Duration::zero());
+  });
 }
 
 // Simulations at scale move no payload and hold no memory: the same messages, the same time.
