@@ -34,7 +34,7 @@ enum class StepOutcome {
 };
 
 enum class Settle {
-  parameters,                // whole parameters on every rank
+  parameters,                // whole parameters on rank 0, in some designs on every worker
   parameters_and_optimizer,  // and the optimizer's state on rank 0: for a snapshot
 };
 
