@@ -44,6 +44,13 @@ def train(out, *options, quiet=False):
     return json.loads(records.pop().read_text())
 
 
+def network_label(record):
+    """The network of a run, the stand-in for RDMA named, and whether the real stack lacks what it combines."""
+    config = record["config"]
+    label = f"rdma({config['provider']})" if config["provider"] else config["network"]
+    return f"{label}, hypothetical" if config.get("hypothetical") else label
+
+
 def table(head, rows):
     """Prints the rows under their head, in columns: the first to the left, the others to the right."""
     cells = [head] + rows

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compute/arena.h"
 #include "compute/model.h"
+#include "compute/processor.h"
 #include "design_text.h"
 #include "exit_status.h"
 #include "stacks/design.h"
@@ -20,10 +23,66 @@ struct Options {
   DesignWords design;
   std::string network = "tcp";
   std::string model = "lenet";
+  std::string processor = "cpu";
   int ranks = 2;
+  bool json = false;
 };
 
-base::Result<std::string> page(const Options& options) {
+struct Subject {
+  stacks::Design design;
+  compute::Model model;
+  std::vector<compute::ParameterView> views;
+  std::optional<std::string> hypothetical;
+};
+
+nlohmann::json json_of(const transport::Count& sent, const transport::Count& received) {
+  return {{"messages_sent", sent.messages},
+          {"bytes_sent", sent.bytes},
+          {"messages_received", received.messages},
+          {"bytes_received", received.bytes}};
+}
+
+// Names as in a run's record.
+std::string json_text(const Options& options, const Subject& subject) {
+  const stacks::Design& design = subject.design;
+  const exchange::Layout layout = design.layout(options.ranks);
+  nlohmann::json defects = nlohmann::json::object();
+  for (const auto& defect : design.defects) {
+    defects[defect.name] = {{"behaviour", stacks::name(defect.behaviour)},
+                            {"explanation", defect.explanation}};
+  }
+  nlohmann::json ranks = nlohmann::json::array();
+  for (int rank = 0; rank < layout.world_size(); ++rank) {
+    const auto traffic = stacks::step_traffic(design, subject.views, layout, rank);
+    ranks.push_back({{"rank", rank},
+                     {"role", design.role(layout, rank)},
+                     {"data", json_of(traffic.data_sent, traffic.data_received)},
+                     {"control", json_of(traffic.control_sent, traffic.control_received)}});
+  }
+  std::size_t parameters = 0;
+  for (const auto& view : subject.views) parameters += view.size;
+  const auto nullable = [](const auto& value) {
+    return value ? nlohmann::json(*value) : nlohmann::json();
+  };
+  std::optional<std::string_view> behaviour;
+  if (design.behaviour) behaviour = stacks::name(*design.behaviour);
+  const nlohmann::json all = {{"stack", design.stack},
+                              {"exchange", design.exchange},
+                              {"behaviour", nullable(behaviour)},
+                              {"defects", std::move(defects)},
+                              {"network", options.network},
+                              {"processor", options.processor},
+                              {"hypothetical", nullable(subject.hypothetical)},
+                              {"wire_element", design.wire_element},
+                              {"batch_rule", batches::name(design.batch_rule)},
+                              {"model", subject.model.name},
+                              {"parameters", parameters},
+                              {"ranks", options.ranks},
+                              {"per_step", std::move(ranks)}};
+  return all.dump(2) + "\n";
+}
+
+base::Result<std::string> text(const Options& options) {
   DLOBD_TRY(design, parse_design(options.design, options.network == "rdma"));
   if (options.ranks < 1 || options.ranks > 65536) {
     return base::fail(base::ErrorKind::invalid_argument,
@@ -34,8 +93,13 @@ base::Result<std::string> page(const Options& options) {
   shape.height = 28;
   shape.width = 28;
   DLOBD_TRY(model, compute::find_model(options.model, shape, 10));
+  DLOBD_TRY(processor, compute::Processor::parse(options.processor));
   const compute::ParameterArena arena(model.parameters, 0, compute::Backing::phantom);
-  return stacks::describe(design, model.name, arena.views(), options.ranks);
+  const bool rdma = options.network == "rdma";
+  const Subject subject{design, model, arena.views(),
+                        stacks::hypothetical(design, rdma, processor)};
+  if (options.json) return json_text(options, subject);
+  return stacks::describe(design, model.name, subject.views, options.ranks, subject.hypothetical);
 }
 
 }  // namespace
@@ -48,17 +112,20 @@ void add_describe(CLI::App& app, int& status) {
   verb->add_option("--network", options->network, "tcp, or rdma: one-sided writes")
       ->check(CLI::IsMember({"tcp", "rdma"}))
       ->capture_default_str();
+  verb->add_option("--processor", options->processor, "As for train; says what is hypothetical")
+      ->capture_default_str();
   verb->add_option("--model", options->model, "lenet, softmax")->capture_default_str();
   verb->add_option("--ranks", options->ranks, "Workers")->capture_default_str();
+  verb->add_flag("--json", options->json, "The figures instead of the page");
   verb->footer("Example:\n  dlobd describe --stack caffeonspark --model lenet --ranks 4");
   verb->callback([options, &status] {
-    const auto text = page(*options);
-    if (!text) {
-      fmt::print(stderr, "dlobd describe: {}\n", text.error().message);
+    const auto said = text(*options);
+    if (!said) {
+      fmt::print(stderr, "dlobd describe: {}\n", said.error().message);
       status = kRefused;
       return;
     }
-    fmt::print("{}", *text);
+    fmt::print("{}", *said);
   });
 }
 

@@ -60,6 +60,9 @@ std::string closing_lines(const metrics::RunRecord& record, const training::Conf
                       : fmt::format(", {:.1f} s", *summary.train_seconds);
   }
   text += "\n";
+  if (const auto lacking = training::hypothetical(config)) {
+    text += fmt::format("  hypothetical: {}\n", *lacking);
+  }
   if (summary.test_accuracy) {
     text += fmt::format("  test accuracy {:.2f} %\n", 100 * *summary.test_accuracy);
   }

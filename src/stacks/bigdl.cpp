@@ -12,7 +12,7 @@ Design make_bigdl() {
   Design design;
   design.stack = "bigdl";
   design.exchange = "bigdl_blocks";
-  design.wire_element = "the upper 16 bits of each float32";
+  design.wire_element = "truncated16";
   design.batch_rule = BatchRule::global;
   design.order = batches::Order::random_offset;
   design.server_role = "driver";
@@ -131,6 +131,9 @@ const Stack kBigDl = {
     "retries. So the cost of scheduling here is a lower bound of BigDL's.",
     {},
     nullptr,
-    &kBigDlImproved};
+    &kBigDlImproved,
+    nullptr,
+    // Spark's block transfer knows TCP alone, and its engine is MKL.
+    {.tcp = RunsOn::cpu, .rdma = RunsOn::nothing}};
 
 }  // namespace dlobd::stacks

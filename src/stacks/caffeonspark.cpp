@@ -126,6 +126,8 @@ const Stack kCaffeOnSpark = {
     {},
     nullptr,
     &kCaffeOnSparkImproved,
-    make_rdma};
+    make_rdma,
+    // RDMA goes straight to and from the memory of GPUs.
+    {.tcp = RunsOn::both, .rdma = RunsOn::gpu}};
 
 }  // namespace dlobd::stacks

@@ -65,13 +65,15 @@ void defects(Page& page, const Design& design) {
 }  // namespace
 
 std::string describe(const Design& design, std::string_view model,
-                     const std::vector<compute::ParameterView>& views, int workers) {
+                     const std::vector<compute::ParameterView>& views, int workers,
+                     const std::optional<std::string>& hypothetical) {
   const Stack& stack = stack_of(design);
   const exchange::Layout layout = design.layout(workers);
   const std::size_t elements = elements_of(views);
   Page page;
   page.line(design.behaviour ? fmt::format("{} ({})", design.stack, name(*design.behaviour))
                              : design.stack);
+  if (hypothetical) page.paragraph("  hypothetical: ", *hypothetical);
   page.line(fmt::format("  model       {}: {} parameters, {}", model, grouped(elements),
                         size_text(elements * sizeof(float))));
   page.line(fmt::format("  ranks       {}", workers));

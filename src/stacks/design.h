@@ -15,6 +15,7 @@
 #include "batches/batch_rule.h"
 #include "batches/memory_source.h"
 #include "compute/arena.h"
+#include "compute/processor.h"
 #include "exchange/allreduce.h"
 #include "exchange/exchange.h"
 #include "exchange/service.h"
@@ -97,6 +98,12 @@ bool feeds_records(const Design& design);
 std::unique_ptr<exchange::Exchange> make_exchange(const Design& design, exchange::Context context);
 std::unique_ptr<exchange::Service> make_service(const Design& design, exchange::Context context);
 
+// Why no figure of the real stack can exist for this combination of network and processor: "the
+// real bigdl does not run over rdma". Nothing where the stack has it, and where there is no real
+// stack. A simulated network counts as tcp. A profile stands for a processor that the stack has.
+std::optional<std::string> hypothetical(const Design& design, bool rdma,
+                                        const compute::Processor& processor);
+
 // Messages and payload bytes that a rank sends and receives in one step: the closed form that tests
 // hold the transport's counters to. data: the payload of the exchange; control: requests, look-ups,
 // launches, tokens.
@@ -111,7 +118,9 @@ StepTraffic step_traffic(const Design& design, const std::vector<compute::Parame
                          exchange::Layout layout, int rank, bool first = false);
 
 // The design in a page: who owns what, rounds, messages and bytes, defects that are on.
+// `hypothetical`: as above, of where it is to run.
 std::string describe(const Design& design, std::string_view model,
-                     const std::vector<compute::ParameterView>& views, int workers);
+                     const std::vector<compute::ParameterView>& views, int workers,
+                     const std::optional<std::string>& hypothetical = std::nullopt);
 
 }  // namespace dlobd::stacks

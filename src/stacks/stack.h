@@ -22,6 +22,13 @@ struct Option {
   base::Result<void> (*accept)(Design&, std::string_view value);
 };
 
+// On what the real stack runs, by the network that joins its processors.
+enum class RunsOn { nothing, cpu, gpu, both };
+struct Reality {
+  RunsOn tcp = RunsOn::both;
+  RunsOn rdma = RunsOn::both;
+};
+
 struct Stack {
   std::string_view name;  // as --stack takes it
   Design (*design)();
@@ -41,6 +48,8 @@ struct Stack {
   const Stack* improved = nullptr;
   // The design over a network of one-sided writes; null: the same.
   Design (*rdma)() = nullptr;
+  // Of the stack, whatever its behaviour.
+  Reality reality = {};
 };
 
 std::span<const Stack* const> all_stacks();

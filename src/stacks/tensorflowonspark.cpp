@@ -172,6 +172,9 @@ const Stack kTensorFlowOnSpark = {
     "Spark, which moves no parameters.",
     {},
     nullptr,
-    &kTensorFlowOnSparkImproved};
+    &kTensorFlowOnSparkImproved,
+    nullptr,
+    // The ring goes by gRPC alone; its verbs went with TensorFlow 1.
+    {.tcp = RunsOn::both, .rdma = RunsOn::nothing}};
 
 }  // namespace dlobd::stacks

@@ -22,6 +22,10 @@ std::string network_label(const Config& config) {
                                              : std::string(name(config.network));
 }
 
+std::optional<std::string> hypothetical(const Config& config) {
+  return stacks::hypothetical(config.design, config.network == NetworkKind::rdma, config.processor);
+}
+
 namespace {
 
 // "backup-workers" is backup_workers in a record.
@@ -63,6 +67,7 @@ metrics::RunConfig run_config(const Config& config) {
   run.lr_policy = config.optimizer.learning_rate.text();
   run.momentum = config.optimizer.momentum;
   run.weight_decay = config.optimizer.weight_decay;
+  run.wire_element = config.design.wire_element;
   run.seed = config.seed;
 
   auto& more = run.more;
@@ -71,6 +76,8 @@ metrics::RunConfig run_config(const Config& config) {
     const std::string key = key_of(option);
     if (!more.contains(key)) more[key] = json_of(value);
   }
+  const auto lacking = hypothetical(config);
+  more["hypothetical"] = lacking ? nlohmann::json(*lacking) : nlohmann::json();
   more["optimizer"] = exchange::name(config.optimizer.kind);
   more["batch_rule"] = batches::name(config.design.batch_rule);
   more["steps"] = config.steps ? nlohmann::json(*config.steps) : nlohmann::json();

@@ -58,6 +58,9 @@ std::string_view name(NetworkKind network);
 // For people, the stand-in named: "tcp", "rdma(shm)", "simulated".
 std::string network_label(const Config& config);
 
+// Why the real stack lacks what the run combines, as stacks::hypothetical() has it.
+std::optional<std::string> hypothetical(const Config& config);
+
 // The "config" of a RunRecord.
 metrics::RunConfig run_config(const Config& config);
 

@@ -47,11 +47,11 @@ std::string settings(const Config& config) {
 }
 
 std::string identity_of(const Config& config) {
-  // The last three follow from others.
+  // The last four follow from others.
   return lines(run_config(config),
                {"network", "provider", "link", "processor", "blas", "threads", "data", "epochs",
                 "steps", "until_accuracy", "evaluate_every", "peer_timeout_seconds", "resume",
-                "behaviour", "batch_rule", "global_batch_size"});
+                "behaviour", "batch_rule", "global_batch_size", "hypothetical"});
 }
 
 std::string checkpoint_path(const std::string& folder, const Config& config, std::uint64_t step) {

@@ -191,6 +191,24 @@ class Output(ProgramTest):
         self.assertEqual(record["status"], "failed")
         self.validate({key: value for key, value in record.items() if key != "folder"})
 
+    def test_what_the_real_stack_lacks_is_hypothetical(self):
+        lacking = "the real bigdl does not run over rdma"
+        saved = self.path("saved")
+        words = ("--ranks", "1", "--global-batch-size", "20", "--checkpoint", saved, "--evaluate-every", "5")
+        result = self.train(*words, "--steps", "5", stack="bigdl")
+        self.assertEqual(result.returncode, 0, result)
+        self.assertNotIn("hypothetical", result.stdout)
+        config = self.record()[0]["config"]
+        self.assertEqual((config["hypothetical"], config["wire_element"]), (None, "truncated16"))
+        # The same run goes on, where the real one could not.
+        result = self.train(*words, "--steps", "10", "--network", "rdma", "--provider", "shm",
+                            "--resume", os.path.join(saved, os.listdir(saved)[0]), "--out", self.path("rdma"), stack="bigdl")
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn(f"hypothetical: {lacking}", result.stdout)
+        record = self.record(self.path("rdma"))[0]
+        self.assertEqual(record["config"]["hypothetical"], lacking)
+        self.validate(record)
+
     def test_plain_lines_where_there_is_no_terminal(self):
         result = self.train("--ranks", "2", "--steps", "9")
         self.assertEqual(result.returncode, 0, result)
@@ -227,6 +245,13 @@ class Output(ProgramTest):
         self.assertEqual(page.returncode, 0, page)
         self.assertIn("431,080", page.stdout.replace("431080", "431,080"))
         self.assertIn("optimizer_full", page.stdout)
+        self.assertNotIn("hypothetical", page.stdout)
+        words = [PROGRAM, "describe", "--stack", "bigdl", "--ranks", "2", "--processor", "gpu"]
+        self.assertIn("hypothetical: the real bigdl does not run on a GPU", self.run_words(words).stdout)
+        figures = json.loads(self.run_words([*words, "--json"]).stdout)
+        self.assertEqual(figures["hypothetical"], "the real bigdl does not run on a GPU")
+        self.assertEqual([rank["role"] for rank in figures["per_step"]], ["worker", "worker", "driver"])
+        self.assertEqual(figures["per_step"][0]["data"]["bytes_sent"], 2 * 431080)
         doctor = self.run_words([PROGRAM, "doctor"])
         self.assertEqual(doctor.returncode, 0, doctor)
         self.assertIn("memory", doctor.stdout.lower())

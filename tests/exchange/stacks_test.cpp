@@ -106,6 +106,48 @@ TEST(Design, RefusesWhatItDoesNotKnowAndNamesTheNearest) {
               HasSubstr("did you mean fixed?"));
 }
 
+std::string lacking(const std::string& stack, const char* network, const char* processor,
+                    const std::string& behaviour = "") {
+  const bool rdma = std::string_view(network) == "rdma";
+  const Design design = exchange::testing::design_of(stack, behaviour, {}, rdma);
+  return hypothetical(design, rdma, *compute::Processor::parse(processor)).value_or("");
+}
+
+TEST(Hypothetical, IsWhatTheRealStackCannotRunOn) {
+  EXPECT_EQ(lacking("bigdl", "tcp", "cpu"), "");
+  EXPECT_EQ(lacking("bigdl", "tcp", "reference"), "");
+  EXPECT_EQ(lacking("bigdl", "tcp", "profile:k80.json"), "");
+  EXPECT_EQ(lacking("bigdl", "tcp", "gpu+cudnn"), "the real bigdl does not run on a GPU");
+  EXPECT_EQ(lacking("bigdl", "rdma", "cpu"), "the real bigdl does not run over rdma");
+  EXPECT_EQ(lacking("bigdl", "rdma", "profile:k80.json"), "the real bigdl does not run over rdma");
+  EXPECT_EQ(lacking("bigdl", "rdma", "gpu"), "the real bigdl does not run over rdma, nor on a GPU");
+  EXPECT_EQ(lacking("caffeonspark", "tcp", "cpu+onednn"), "");
+  EXPECT_EQ(lacking("caffeonspark", "tcp", "gpu"), "");
+  EXPECT_EQ(lacking("caffeonspark", "rdma", "gpu"), "");
+  EXPECT_EQ(lacking("caffeonspark", "rdma", "profile:k80.json"), "");
+  EXPECT_EQ(lacking("caffeonspark", "rdma", "cpu"),
+            "the real caffeonspark does not run over rdma on a CPU");
+  EXPECT_EQ(lacking("tensorflowonspark", "tcp", "gpu"), "");
+  EXPECT_EQ(lacking("tensorflowonspark", "rdma", "gpu"),
+            "the real tensorflowonspark does not run over rdma");
+  // It had verbs, for either.
+  EXPECT_EQ(lacking("tensorflowonspark_ps", "rdma", "cpu"), "");
+  // Where no system is the model, none lacks anything.
+  EXPECT_EQ(lacking("allreduce", "rdma", "gpu"), "");
+}
+
+TEST(Hypothetical, GoesByTheStackWhateverItsBehaviour) {
+  EXPECT_EQ(lacking("bigdl", "rdma", "cpu", "improved"), lacking("bigdl", "rdma", "cpu"));
+  EXPECT_EQ(lacking("bigdl", "tcp", "cpu", "improved"), "");
+}
+
+TEST(Hypothetical, IsOnThePage) {
+  const Design design = exchange::testing::design_of("bigdl");
+  const std::string page = describe(design, "lenet", lenet(), 4, lacking("bigdl", "rdma", "gpu"));
+  EXPECT_THAT(page, HasSubstr("hypothetical: the real bigdl does not run over rdma, nor on a GPU"));
+  EXPECT_EQ(describe(design, "lenet", lenet(), 4).find("hypothetical"), std::string::npos);
+}
+
 TEST(Design, OfferedNamesAreAccepted) {
   for (const std::string& name : stack_names()) EXPECT_EQ(refusal(name), "accepted");
 }
