@@ -1,26 +1,11 @@
 #include "compute/kernels.h"
 
-#include <bit>
 #include <cmath>
 #include <cstddef>
 
 #include "base/check.h"
-
-// g++ compiles each loop for several instruction sets and picks one when the program is loaded. All
-// give the same bits: element by element, one rounding an operation. The loader picks before the
-// sanitizers are ready, so their builds have the plain loop only; so has clang's.
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define DLOBD_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define DLOBD_CLONES
-#endif
-
-#if defined(__clang__)
-#define DLOBD_VECTORIZE _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define DLOBD_VECTORIZE _Pragma("GCC ivdep")
-#endif
+#include "compute/upper_half.h"
+#include "compute/vectorize.h"
 
 namespace dlobd::compute {
 namespace {
@@ -28,6 +13,14 @@ namespace {
 DLOBD_CLONES void add_loop(float* sum, const float* value, std::size_t size) {
   DLOBD_VECTORIZE
   for (std::size_t i = 0; i < size; ++i) sum[i] += value[i];
+}
+
+DLOBD_CLONES void take_loop(float* sum, float* residual, std::size_t size) {
+  DLOBD_VECTORIZE
+  for (std::size_t i = 0; i < size; ++i) {
+    sum[i] += residual[i];
+    residual[i] = 0;
+  }
 }
 
 DLOBD_CLONES void scale_loop(float* value, float factor, std::size_t size) {
@@ -59,20 +52,6 @@ DLOBD_CLONES void adagrad_loop(float* parameters, const float* gradients, float*
     accumulator[i] = a;
     parameters[i] -= rate * g / std::sqrt(a);
   }
-}
-
-// High byte first, whatever the machine's order; its own inverse.
-inline std::uint16_t in_wire_order(std::uint16_t upper) {
-  if constexpr (std::endian::native == std::endian::big) return upper;
-  return static_cast<std::uint16_t>(upper << 8 | upper >> 8);
-}
-
-inline std::uint16_t truncated(float value) {
-  return in_wire_order(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
-}
-
-inline float widened(std::uint16_t upper) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(in_wire_order(upper)) << 16);
 }
 
 DLOBD_CLONES void truncate_loop(std::uint16_t* upper, const float* value, std::size_t size) {
@@ -141,6 +120,28 @@ class CpuKernels final : public Kernels {
     CHECK(sum.size() == value.size(), "add of {} and {} elements", sum.size(), value.size());
     add_truncated_loop(sum.data(), value.data(), sum.size());
   }
+  void take(std::span<float> sum, std::span<float> residual) const override {
+    CHECK(sum.size() == residual.size(), "take of {} to {}", residual.size(), sum.size());
+    take_loop(sum.data(), residual.data(), sum.size());
+  }
+  void round(WireElement element, std::span<std::uint16_t> wire, std::span<float> value,
+             std::span<float> residual) const override {
+    CHECK(wire.size() == value.size(), "round of {} to {}", value.size(), wire.size());
+    CHECK(residual.empty() || residual.size() == value.size(), "a residual of {} for {}",
+          residual.size(), value.size());
+    round_elements(element, wire.data(), value.data(), residual.empty() ? nullptr : residual.data(),
+                   value.size());
+  }
+  void decode(WireElement element, std::span<float> value,
+              std::span<const std::uint16_t> wire) const override {
+    CHECK(wire.size() == value.size(), "decode of {} to {}", wire.size(), value.size());
+    decode_elements(element, value.data(), wire.data(), value.size());
+  }
+  void add_decoded(WireElement element, std::span<float> sum,
+                   std::span<const std::uint16_t> wire) const override {
+    CHECK(sum.size() == wire.size(), "add of {} and {} elements", sum.size(), wire.size());
+    add_elements(element, sum.data(), wire.data(), sum.size());
+  }
 };
 
 class CountedKernels final : public Kernels {
@@ -159,6 +160,13 @@ class CountedKernels final : public Kernels {
                    std::span<const std::uint16_t> /*value*/) const override {}
   void add_truncated(std::span<std::uint16_t> /*sum*/,
                      std::span<const std::uint16_t> /*value*/) const override {}
+  void take(std::span<float> /*sum*/, std::span<float> /*residual*/) const override {}
+  void round(WireElement /*element*/, std::span<std::uint16_t> /*wire*/, std::span<float> /*value*/,
+             std::span<float> /*residual*/) const override {}
+  void decode(WireElement /*element*/, std::span<float> /*value*/,
+              std::span<const std::uint16_t> /*wire*/) const override {}
+  void add_decoded(WireElement /*element*/, std::span<float> /*sum*/,
+                   std::span<const std::uint16_t> /*wire*/) const override {}
 };
 
 }  // namespace

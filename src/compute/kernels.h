@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <span>
 
+#include "compute/wire_element.h"
+
 namespace dlobd::compute {
 
 struct SgdStep {
@@ -41,6 +43,19 @@ class Kernels {
   // sum[i] = truncated (widened sum[i] + widened value[i])
   virtual void add_truncated(std::span<std::uint16_t> sum,
                              std::span<const std::uint16_t> value) const = 0;
+  // Elements of 16 bits with error feedback: a sender takes what it still owes, and rounds.
+  // sum[i] += residual[i];  residual[i] = 0
+  virtual void take(std::span<float> sum, std::span<float> residual) const = 0;
+  // wire[i] = value[i] rounded; residual[i] += what that cost; value[i] = what is left. An empty
+  // residual: nobody owes it.
+  virtual void round(WireElement element, std::span<std::uint16_t> wire, std::span<float> value,
+                     std::span<float> residual) const = 0;
+  // value[i] = wire[i]
+  virtual void decode(WireElement element, std::span<float> value,
+                      std::span<const std::uint16_t> wire) const = 0;
+  // sum[i] += wire[i]
+  virtual void add_decoded(WireElement element, std::span<float> sum,
+                           std::span<const std::uint16_t> wire) const = 0;
 };
 
 const Kernels& cpu_kernels();
