@@ -20,17 +20,21 @@ using base::ErrorKind;
 using base::fail;
 using base::Result;
 
-void add_bench_options(CLI::App& verb, BenchOptions& options) {
-  verb.add_option("--ranks", options.ranks, "Processes that take part")->capture_default_str();
+void add_rounds_options(CLI::App& verb, BenchOptions& options) {
   verb.add_option("--rounds", options.rounds, "Each arm runs once in each round, in random order")
       ->capture_default_str();
   verb.add_option("--seed", options.seed, "Of the order of the arms")->capture_default_str();
   verb.add_option("--arms", options.arms,
                   "Only these, by name, with a comma between (default: all)")
       ->delimiter(',');
+  verb.add_flag("--json", options.json, "Print every sample of every round instead of tables");
+}
+
+void add_bench_options(CLI::App& verb, BenchOptions& options) {
+  verb.add_option("--ranks", options.ranks, "Processes that take part")->capture_default_str();
+  add_rounds_options(verb, options);
   verb.add_flag("--peers", options.peers,
                 "Run the peers that scripts/setup-peers installs in the same rounds");
-  verb.add_flag("--json", options.json, "Print every sample of every round instead of tables");
 }
 
 Result<void> check_options(const BenchOptions& options) {
@@ -110,11 +114,13 @@ void add_bench(CLI::App& app, int& status) {
   bench->footer(R"(Examples:
   dlobd bench allreduce
   dlobd bench training --ranks 2 --data data/mnist
+  dlobd bench transport
 
 Arms run in fresh processes, in random order within each round; figures are medians over the rounds, and
-comparisons are made within a round. `dlobd bench allreduce --help` and `dlobd bench training --help` have more.)");
+comparisons are made within a round. `dlobd bench allreduce --help` and the others' have more.)");
   add_bench_allreduce(*bench, status);
   add_bench_training(*bench, status);
+  add_bench_transport(*bench, status);
 }
 
 }  // namespace dlobd::app

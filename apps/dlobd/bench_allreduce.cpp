@@ -2,15 +2,14 @@
 // could do.
 #include <fmt/format.h>
 
-#include <charconv>
-#include <map>
 #include <memory>
 #include <string>
 
 #include "bench_collective.h"
+#include "bench_network.h"
 #include "bench_options.h"
 #include "bench_raw.h"
-#include "connections.h"
+#include "bench_sizes.h"
 
 namespace dlobd::app {
 
@@ -24,36 +23,9 @@ constexpr const char* kDlobd = "dlobd";
 
 struct AllReduceOptions : BenchOptions {
   std::vector<std::string> sizes{"4KiB", "64KiB", "1724320", "100MiB"};
-  std::int64_t connections_per_peer = 1;
+  BenchNetworkOptions network;
   AllReduceOptions() { rounds = 7; }
 };
-
-// "64KiB", "1724320"
-Result<std::uint64_t> parse_size(const std::string& text) {
-  static const std::map<std::string_view, std::uint64_t> kUnits{
-      {"", 1}, {"B", 1}, {"KiB", 1024}, {"MiB", 1024 * 1024}, {"GiB", 1024 * 1024 * 1024}};
-  constexpr std::uint64_t kLargest = std::uint64_t{4} << 30;
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const auto unit = kUnits.find(std::string_view(end, text.data() + text.size() - end));
-  if (error != std::errc() || unit == kUnits.end()) {
-    return fail(ErrorKind::invalid_argument,
-                fmt::format("not a size such as 64KiB, 100MiB or 1724320: --sizes {}", text));
-  }
-  if (number == 0 || number > kLargest / unit->second ||
-      number * unit->second % sizeof(float) != 0) {
-    return fail(ErrorKind::invalid_argument,
-                fmt::format("not a multiple of 4 bytes, from 4 to 4GiB: --sizes {}", text));
-  }
-  return number * unit->second;
-}
-
-std::string size_text(std::uint64_t bytes) {
-  constexpr std::uint64_t kKi = 1024;
-  if (bytes % (kKi * kKi) == 0) return fmt::format("{} MiB", bytes / kKi / kKi);
-  if (bytes % kKi == 0) return fmt::format("{} KiB", bytes / kKi);
-  return fmt::format("{} B", bytes);
-}
 
 // One arm's processes, whose bodies gave the seconds of each iteration. An iteration takes as long
 // as its slowest rank.
@@ -95,6 +67,7 @@ Result<Run> from_lines(const std::string& output) {
 struct AllReduceBench {
   AllReduceOptions options;
   std::vector<std::uint64_t> sizes;
+  BenchNetwork network;
   Interrupt interrupt;
 
   Arm forked(const std::string& name, const std::string& title, int ranks, RankBody body) {
@@ -117,11 +90,9 @@ struct AllReduceBench {
   Result<std::vector<Arm>> arms() {
     std::vector<Arm> all;
     const auto ranks = static_cast<int>(options.ranks);
-    const RankBody ours = [this](Seat& seat) {
-      return collective(seat, sizes, static_cast<int>(options.connections_per_peer));
-    };
-    all.push_back(forked(kDlobd, "dlobd", ranks, ours));
-    all.push_back(forked("dlobd_again", "dlobd, a second time (A/A)", ranks, ours));
+    const RankBody ours = [this](Seat& seat) { return collective(seat, sizes, network); };
+    all.push_back(forked(kDlobd, "dlobd, " + network.title(), ranks, ours));
+    all.push_back(forked("dlobd_again", "the same, a second time (A/A)", ranks, ours));
     if (ranks == 2) {
       for (const auto& setting : raw_settings()) {
         all.push_back(forked(setting.name, setting.name, ranks, [this, setting](Seat& seat) {
@@ -159,8 +130,9 @@ std::string best_raw(const std::vector<Arm>& arms, const Campaign& campaign,
 
 void print_tables(const AllReduceBench& bench, const std::vector<Arm>& arms,
                   const Campaign& campaign) {
-  fmt::print("All-reduce of float32 over {} processes, {} rounds, seed {}\n{}\n",
-             bench.options.ranks, campaign.rounds(), bench.options.seed, machine_line());
+  fmt::print("All-reduce of float32 over {} processes, {}, {} rounds, seed {}\n{}\n",
+             bench.options.ranks, bench.network.title(), campaign.rounds(), bench.options.seed,
+             machine_line());
   for (const std::uint64_t bytes : bench.sizes) {
     const std::string key = std::to_string(bytes);
     const std::string limit = best_raw(arms, campaign, key);
@@ -193,7 +165,9 @@ void print_json(const AllReduceBench& bench, const std::vector<Arm>& arms,
   all["config"] = {{"ranks", bench.options.ranks},
                    {"rounds", bench.options.rounds},
                    {"seed", bench.options.seed},
-                   {"connections_per_peer", bench.options.connections_per_peer},
+                   {"network", bench.network.name()},
+                   {"software_rdma", bench.network.software},
+                   {"connections_per_peer", bench.network.connections_per_peer},
                    {"sizes_bytes", bench.sizes}};
   for (const std::uint64_t bytes : bench.sizes) {
     const std::string key = std::to_string(bytes);
@@ -207,15 +181,16 @@ int bench_allreduce(const AllReduceOptions& options) {
   constexpr const char* kName = "allreduce";
   if (auto good = check_options(options); !good)
     return complain_of_bench(kName, good.error(), false);
-  if (auto good = check_connections_per_peer(options.connections_per_peer); !good)
-    return complain_of_bench(kName, good.error(), false);
   AllReduceBench bench;
   bench.options = options;
-  for (const auto& text : options.sizes) {
-    auto size = parse_size(text);
-    if (!size) return complain_of_bench(kName, size.error(), false);
-    bench.sizes.push_back(*size);
-  }
+  auto sizes = parse_sizes(options.sizes, sizeof(float));
+  if (!sizes) return complain_of_bench(kName, sizes.error(), false);
+  bench.sizes = *sizes;
+  auto here = networks_here(bench.interrupt);
+  if (!here) return complain_of_bench(kName, here.error(), false);
+  auto network = choose_network(options.network, *here);
+  if (!network) return complain_of_bench(kName, network.error(), false);
+  bench.network = *network;
   auto arms = bench.arms();
   if (!arms) return complain_of_bench(kName, arms.error(), false);
   auto campaign =
@@ -235,18 +210,17 @@ int bench_allreduce(const AllReduceOptions& options) {
 void add_bench_allreduce(CLI::App& bench, int& status) {
   auto options = std::make_shared<AllReduceOptions>();
   auto* verb = bench.add_subcommand(
-      "allreduce", "The all-reduce over TCP, against plain sockets, memcpy and peers");
+      "allreduce", "The all-reduce over TCP or RDMA, against plain sockets, memcpy and peers");
   add_bench_options(*verb, *options);
   verb->add_option("--sizes", options->sizes,
                    "Bytes of a buffer, with a comma between: 4KiB,1724320,100MiB")
       ->delimiter(',')
       ->capture_default_str();
-  verb->add_option("--connections-per-peer", options->connections_per_peer,
-                   "TCP connections between each two ranks, of dlobd's arms; 1 to 16")
-      ->capture_default_str();
+  add_network_options(*verb, options->network);
   verb->footer(R"(Examples:
   dlobd bench allreduce
   dlobd bench allreduce --peers --rounds 15
+  dlobd bench allreduce --network rdma --provider shm --peers --arms openmpi_shm
   dlobd bench allreduce --sizes 1724320 --arms raw_poll,raw_spin_256k --rounds 30
   dlobd bench allreduce --ranks 4 --json > allreduce.json
 

@@ -9,7 +9,6 @@
 #include "compute/arena.h"
 #include "compute/kernels.h"
 #include "exchange/collective.h"
-#include "transport/tcp/endpoint.h"
 
 namespace dlobd::app {
 
@@ -74,7 +73,7 @@ base::Task<void> run_job(Job& job) {
 }  // namespace
 
 Result<Blob> collective(Seat& seat, const std::vector<std::uint64_t>& sizes,
-                        int connections_per_peer) {
+                        const BenchNetwork& network) {
   const std::size_t largest = *std::max_element(sizes.begin(), sizes.end()) / sizeof(float);
   compute::ParameterSpec spec;
   spec.name = "buffer";
@@ -82,10 +81,8 @@ Result<Blob> collective(Seat& seat, const std::vector<std::uint64_t>& sizes,
   const compute::ParameterArena arena({spec});
 
   base::RealLoop loop(kSpin);
-  transport::tcp::Options options;
-  options.connections_per_peer = connections_per_peer;
-  DLOBD_TRY(endpoint,
-            transport::tcp::TcpEndpoint::make(loop, seat.rank(), seat.world_size(), options));
+  DLOBD_TRY(opened, open_endpoint(loop, seat, network));
+  const auto& endpoint = opened.endpoint;
   exchange::Collective all_reduce(*endpoint, compute::cpu_kernels(), arena.parameters(), largest);
   DLOBD_TRY(own, endpoint->descriptor());
   DLOBD_TRY(descriptors, seat.all_gather(own));

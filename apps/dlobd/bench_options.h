@@ -1,4 +1,4 @@
-// What both benchmarks take and say: their common options, the arms that were asked for, progress,
+// What all benchmarks take and say: their common options, the arms that were asked for, progress,
 // and the line about the machine.
 #pragma once
 
@@ -27,12 +27,14 @@ struct BenchOptions {
   bool json = false;
 };
 
+// Of every benchmark; of those that take any number of ranks and have peers.
+void add_rounds_options(CLI::App& verb, BenchOptions& options);
 void add_bench_options(CLI::App& verb, BenchOptions& options);
 
 base::Result<void> check_options(const BenchOptions& options);
 
-// Those of `all` that --arms names; `first`, to which all are compared, is always one of them.
-// invalid_argument with the nearest name.
+// Those of `all` that --arms names; `first`, to which all are compared, is always one of them;
+// empty: none is. invalid_argument with the nearest name.
 base::Result<std::vector<Arm>> choose_arms(std::vector<Arm> all, const BenchOptions& options,
                                            const std::string& first);
 
@@ -53,5 +55,6 @@ int complain_of_bench(const char* name, const base::Error& error, bool started);
 // Each verb, in a file of its own.
 void add_bench_allreduce(CLI::App& bench, int& status);
 void add_bench_training(CLI::App& bench, int& status);
+void add_bench_transport(CLI::App& bench, int& status);
 
 }  // namespace dlobd::app

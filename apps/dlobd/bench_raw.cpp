@@ -1,19 +1,16 @@
 #include "bench_raw.h"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <limits>
-#include <memory>
 
+#include "bench_sockets.h"
 #include "compute/arena.h"
 #include "compute/kernels.h"
 
@@ -57,45 +54,6 @@ Result<void> check_sum(std::span<const float> data, int rank, int world_size) {
 }
 
 namespace {
-
-std::string reason() {
-  return std::strerror(errno);
-}
-
-struct Socket {
-  int fd = -1;
-  explicit Socket(int fd) : fd(fd) {}
-  Socket(Socket&& other) noexcept : fd(other.fd) { other.fd = -1; }
-  Socket& operator=(Socket&&) = delete;
-  ~Socket() {
-    if (fd >= 0) close(fd);
-  }
-};
-
-// Rank 0 listens on loopback, rank 1 connects.
-Result<Socket> connect_two(Seat& seat) {
-  Socket listener(socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  socklen_t length = sizeof address;
-  if (seat.rank() == 0 && (bind(listener.fd, generic, length) != 0 || listen(listener.fd, 1) != 0 ||
-                           getsockname(listener.fd, generic, &length) != 0)) {
-    return fail(ErrorKind::io_error, "cannot listen on loopback: " + reason());
-  }
-  DLOBD_TRY(ports, seat.all_gather(to_blob({static_cast<double>(ntohs(address.sin_port))})));
-  if (seat.rank() != 0)
-    address.sin_port = htons(static_cast<std::uint16_t>(from_blob(ports[0])[0]));
-  Socket link(seat.rank() == 0 ? accept(listener.fd, nullptr, nullptr)
-                               : socket(AF_INET, SOCK_STREAM, 0));
-  if (link.fd < 0 || (seat.rank() != 0 && connect(link.fd, generic, sizeof address) != 0)) {
-    return fail(ErrorKind::io_error, "cannot connect two ranks over loopback: " + reason());
-  }
-  const int on = 1;
-  setsockopt(link.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  return link;
-}
 
 // A stretch of one direction of the stream, made of up to two spans.
 struct Stretch {
@@ -177,7 +135,7 @@ class Exchange {
     if (n > 0) return static_cast<std::size_t>(n);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
     return fail(ErrorKind::peer_lost, n == 0 ? "the other rank closed the connection"
-                                             : "the connection broke: " + reason());
+                                             : "the connection broke: " + system_reason());
   }
 
   void wait(bool to_send, bool to_receive) const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -21,6 +22,14 @@ double median(std::vector<double> values) {
 Spread spread(const std::vector<double>& values) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   return {median(values), *low, *high};
+}
+
+double percentile(std::vector<double> values, double share) {
+  CHECK(!values.empty() && share > 0 && share <= 1, "the percentile {} of {} values", share,
+        values.size());
+  std::sort(values.begin(), values.end());
+  const double rank = std::ceil(share * static_cast<double>(values.size()));
+  return values[static_cast<std::size_t>(rank) - 1];
 }
 
 void Campaign::add(const std::string& arm, Run run) {

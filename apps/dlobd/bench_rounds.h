@@ -39,6 +39,8 @@ struct Spread {
 // Of at least one value; the mean of the middle two where their number is even.
 double median(std::vector<double> values);
 Spread spread(const std::vector<double>& values);
+// The smallest value that is not below a share of them: 0.99 of at least 100.
+double percentile(std::vector<double> values, double share);
 
 class Campaign {
  public:

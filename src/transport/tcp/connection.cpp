@@ -212,6 +212,7 @@ bool Connection::consume(std::size_t bytes) {
     if (!begin_frame()) return false;
     const std::size_t part = std::min(rest_.size(), buffered_end_ - buffered_begin_);
     if (part > 0) std::memcpy(rest_.data(), buffer_.data() + buffered_begin_, part);
+    calls_.copied_bytes += part;
     buffered_begin_ += part;
     rest_ = rest_.subspan(part);
     if (rest_.empty() && !end_frame()) return false;

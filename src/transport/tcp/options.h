@@ -32,6 +32,8 @@ struct SystemCalls {
   std::uint64_t receives = 0;
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
+  // Payload that this program copied: what came through the buffer of small frames.
+  std::uint64_t copied_bytes = 0;
 };
 
 }  // namespace dlobd::transport::tcp
