@@ -15,6 +15,7 @@
 #include "compute/profile.h"
 #include "connections.h"
 #include "design_text.h"
+#include "libfabric_size.h"
 #include "link_text.h"
 #include "metrics/environment.h"
 #include "train_options.h"
@@ -52,7 +53,11 @@ Result<void> refuse_for(const TrainOptions& o, bool given, const char* option) {
 
 Result<void> resolve_rdma(const TrainOptions& o, training::Config& config) {
   config.network = training::NetworkKind::rdma;
-  DLOBD_TRY(provider, transport::fabric::choose(o.provider.value_or("")));
+  const std::string asked = o.provider.value_or("");
+  // A wrong number is refused later; here it only must do no harm.
+  const auto ranks = std::clamp<std::int64_t>(o.world_size.value_or(o.ranks), 1, 65536);
+  size_libfabric(asked, static_cast<int>(ranks) + config.design.servers);
+  DLOBD_TRY(provider, transport::fabric::choose(asked));
   config.provider = provider;
   if (o.port < 1 || o.port > 255) {
     return fail(ErrorKind::invalid_argument,

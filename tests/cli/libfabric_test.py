@@ -1,0 +1,40 @@
+"""What libfabric is told before its first call: for how many peers verbs makes its queues. Needs no adapter: libfabric
+says what it has read, and the program then refuses to run without one."""
+
+import os
+import re
+import unittest
+
+from program import ProgramTest
+
+
+class SizeOfTheJob(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        os.environ.pop("FI_UNIVERSE_SIZE", None)
+
+    def told(self, *words, environment=None):
+        """The size that libfabric has read; None where it was told nothing."""
+        result = self.train("--network", "rdma", *words, environment={"FI_LOG_LEVEL": "info", **(environment or {})})
+        self.assertEqual(result.returncode, 2, result)
+        self.assertIn("libfabric", result.stderr)
+        found = re.findall(r"universe_size=(\d+)", result.stderr)
+        return int(found[0]) if found else None
+
+    def test_verbs_has_room_for_the_job_and_no_more(self):
+        self.assertEqual(self.told("--provider", "verbs", "--ranks", "2", "--port", "0"), 16)
+        self.assertEqual(self.told("--provider", "verbs;ofi_rxm", "--ranks", "40", "--port", "0"), 40)
+        self.assertEqual(self.told("--provider", "verbs", "--ranks", "-1"), 16)
+
+    def test_a_server_counts(self):
+        self.assertEqual(self.told("--provider", "verbs", "--ranks", "40", "--port", "0", "--stack", "bigdl"), 41)
+
+    def test_what_the_user_says_stays(self):
+        self.assertEqual(self.told("--provider", "verbs", "--port", "0", environment={"FI_UNIVERSE_SIZE": "7"}), 7)
+
+    def test_other_providers_are_left_alone(self):
+        self.assertIsNone(self.told("--provider", "tcp;ofi_rxm", "--ranks", "40", "--port", "0"))
+
+
+if __name__ == "__main__":
+    unittest.main()
