@@ -53,7 +53,9 @@ function(dlobd_library name)
 endfunction()
 
 # dlobd_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds] [SHARDS n]): the test program NAME_test, one
-# ctest entry, or n that share its tests and run side by side (NAME_0, ...). Those labelled `protocol` are what the sanitizer presets build and run (target protocol_tests).
+# ctest entry, or n that share its tests and run side by side (NAME_0, ...). Two labels are what the sanitizer
+# presets build and run: `protocol` (asan) and `threads` (tsan: what runs on one thread cannot race); each has a
+# target of all its programs, protocol_tests and threads_tests.
 function(dlobd_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS" "SOURCES;LINKS;LABELS" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
@@ -75,10 +77,15 @@ function(dlobd_test name)
     add_test(NAME ${name} COMMAND ${name}_test)
     set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
   endif()
-  if("protocol" IN_LIST ARG_LABELS)
-    if(NOT TARGET protocol_tests)
-      add_custom_target(protocol_tests)
+  dlobd_label(${name}_test ${ARG_LABELS})
+endfunction()
+
+# dlobd_label(TARGET LABEL...): the target is built with each of LABEL_tests.
+function(dlobd_label target)
+  foreach(label ${ARGN})
+    if(NOT TARGET ${label}_tests)
+      add_custom_target(${label}_tests)
     endif()
-    add_dependencies(protocol_tests ${name}_test)
-  endif()
+    add_dependencies(${label}_tests ${target})
+  endforeach()
 endfunction()

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/settings.h"
+#include "seeds.h"
 #include "training/identity.h"
 #include "training/job_fixture.h"
 
@@ -135,7 +136,7 @@ TEST_P(Job, ResumesOnTheSameTrajectory) {
 }
 
 TEST_P(Job, AStopRequestEndsAllRanksAfterOneStepWithACheckpoint) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint64_t seed = 1; seed <= seeds(20); ++seed) {
     Config configuration = variant(4);
     configuration.epochs = 1000;
     configuration.seed = seed;
