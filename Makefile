@@ -1,6 +1,6 @@
 # What to run, by name; the work is in scripts/. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test fuzz bench bench-peers accept check-gpu mkl format clean
+.PHONY: help setup build demo test test-rdma fuzz bench bench-peers accept check-gpu mkl format clean
 
 help:        ## this list
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -12,6 +12,8 @@ demo: build  ## train LeNet on all of MNIST on 2 ranks through each design and p
 	@scripts/demo
 test: setup  ## every test: the suites, those of the protocols under sanitizers, short fuzz runs
 	@scripts/test
+test-rdma: build ## RDMA by verbs, on Soft-RoCE in a virtual machine (emulation, slow; ONLY="contract bigdl" runs parts)
+	@scripts/test-rdma $(ONLY)
 fuzz: setup  ## fuzz each target for FUZZ_SECONDS (default 300)
 	@scripts/fuzz $${FUZZ_SECONDS:-300}
 bench: build ## measure the all-reduce and training against raw limits, in interleaved rounds
