@@ -12,8 +12,9 @@ namespace {
 
 // The last words of an endpoint that fails go out within this time, or not.
 constexpr base::Duration kFlush = std::chrono::milliseconds(2);
-// After so long nothing is on its way.
-constexpr base::Duration kQuiet = std::chrono::milliseconds(5);
+// After so long nothing is on its way, also where other processes and the kernel's own threads
+// (which carry Soft-RoCE) wait for a busy core.
+constexpr base::Duration kQuiet = std::chrono::milliseconds(30);
 
 }  // namespace
 
