@@ -7,6 +7,7 @@ right, and says nothing about speed.
 Usage: run.py BUILD [WORD...]: only the parts and designs whose names hold a word. Exits 0 when all hold, 1 else.
 """
 
+import fcntl
 import os
 import shlex
 import shutil
@@ -294,6 +295,12 @@ class Suite:
             self.fail(name, "did not run to its end", self.results(name) / "output")
 
     def prepare(self):
+        self.cache.mkdir(parents=True, exist_ok=True)
+        self.lock = open(self.cache / "lock", "w", encoding="ascii")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise image.Missing(f"another run has {self.cache}") from None
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir(parents=True)
         self.kernel, self.initramfs = image.kernel_and_first_files(self.cache, self.say, os.environ.get("RDMA_GUEST_KERNEL"))
