@@ -51,9 +51,11 @@ std::string closing_lines(const metrics::RunRecord& record, const training::Conf
   const auto& summary = record.summary;
   std::string text = fmt::format("{} through {}", config.model, record.config.stack);
   if (record.config.behaviour) text += fmt::format(" ({})", *record.config.behaviour);
-  text += fmt::format(" on {} rank{}, {}: {} steps, {} samples", config.ranks,
-                      config.ranks == 1 ? "" : "s", training::network_label(config), summary.steps,
-                      summary.samples_seen);
+  // Soft-RoCE has an adapter's provider: only what was opened tells.
+  const bool stand_in = record.environment.software_rdma.value_or(false);
+  text += fmt::format(" on {} rank{}, {}{}: {} steps, {} samples", config.ranks,
+                      config.ranks == 1 ? "" : "s", training::network_label(config),
+                      stand_in ? ", software stand-in" : "", summary.steps, summary.samples_seen);
   const bool simulated = record.source == metrics::RunSource::simulated;
   if (summary.train_seconds) {
     text += simulated ? fmt::format(", {:.6f} s of virtual time", *summary.train_seconds)

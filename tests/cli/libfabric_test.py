@@ -1,5 +1,8 @@
-"""What libfabric is told before its first call: for how many peers verbs makes its queues. Needs no adapter: libfabric
-says what it has read, and the program then refuses to run without one."""
+"""What libfabric is told before its first call, and what a run tells of a software stand-in.
+
+How many peers verbs makes its queues for needs no adapter: libfabric says what it has read, and the program then refuses
+to run without one.
+"""
 
 import os
 import re
@@ -34,6 +37,13 @@ class SizeOfTheJob(ProgramTest):
 
     def test_other_providers_are_left_alone(self):
         self.assertIsNone(self.told("--provider", "tcp;ofi_rxm", "--ranks", "40", "--port", "0"))
+
+
+class StandIn(ProgramTest):
+    def test_it_is_named_beside_the_figures(self):
+        result = self.train("--network", "rdma", "--provider", "shm", "--ranks", "2", "--local-batch-size", "10", "--steps", "2")
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("on 2 ranks, rdma(shm), software stand-in: 2 steps", result.stdout)
 
 
 if __name__ == "__main__":
