@@ -73,7 +73,7 @@ std::string json_text(const Options& options, const Subject& subject) {
                               {"network", options.network},
                               {"processor", options.processor},
                               {"hypothetical", nullable(subject.hypothetical)},
-                              {"wire_element", design.wire_element},
+                              {"wire_element", compute::name(design.wire_element)},
                               {"batch_rule", batches::name(design.batch_rule)},
                               {"model", subject.model.name},
                               {"parameters", parameters},

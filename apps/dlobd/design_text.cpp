@@ -16,6 +16,10 @@ void add_design_options(CLI::App& app, DesignWords& words) {
   app.add_option("--defect", words.defects, "NAME=faithful|fixed, one defect by itself; repeatable")
       ->take_all()
       ->group("Design");
+  app.add_option("--wire-element", words.wire_element,
+                 "float32, float16, bfloat16 or truncated16: of gradients on their way, with error "
+                 "feedback (default: the stack's own; others for caffeonspark and allreduce)")
+      ->group("Design");
   for (const auto& [name, help] : stacks::option_names()) {
     app.add_option("--" + name, words.options[name], help)->group("Design");
   }
@@ -25,6 +29,7 @@ base::Result<stacks::Design> parse_design(const DesignWords& words, bool rdma) {
   stacks::Choices choices;
   choices.behaviour = words.behaviour;
   choices.rdma = rdma;
+  choices.wire_element = words.wire_element;
   for (const auto& text : words.defects) {
     const auto equals = text.find('=');
     if (equals == std::string::npos) {

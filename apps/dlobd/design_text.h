@@ -16,6 +16,7 @@ namespace dlobd::app {
 struct DesignWords {
   std::string stack;
   std::optional<std::string> behaviour;
+  std::optional<std::string> wire_element;
   std::vector<std::string> defects;            // NAME=faithful|fixed
   std::map<std::string, std::string> options;  // of stacks::option_names(); empty: not given
 };

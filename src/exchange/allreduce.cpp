@@ -55,8 +55,16 @@ base::Task<base::Result<StepOutcome>> AllReduce::finish_step() {
   co_return StepOutcome::gradients_averaged;
 }
 
-base::Task<base::Result<void>> AllReduce::settle(Settle) {
-  co_return base::Result<void>();
+base::Task<base::Result<void>> AllReduce::settle(Settle what) {
+  base::Result<void> settled;
+  if (what == Settle::parameters_and_optimizer && collective_.residuals() != nullptr) {
+    settled = co_await collective_.residuals()->gather();
+  }
+  co_return settled;
+}
+
+std::span<float> AllReduce::residuals() const {
+  return collective_.residuals() != nullptr ? collective_.residuals()->all() : std::span<float>();
 }
 
 base::Task<void> AllReduce::run_step() {

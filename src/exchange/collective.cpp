@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "exchange/buffer.h"
+#include "exchange/halves.h"
 #include "exchange/kinds.h"
 #include "exchange/recursive_doubling.h"
 #include "exchange/ring.h"
@@ -16,7 +17,8 @@ std::size_t most_doubled(CollectiveOptions options, int world_size, std::size_t 
   switch (options.algorithm) {
     case Algorithm::ring: return 0;
     case Algorithm::recursive_doubling: return largest;
-    case Algorithm::automatic: return std::min(largest, doubling_limit(world_size));
+    case Algorithm::automatic:
+      return std::min(largest, doubling_limit(world_size, compute::bytes_of(options.element)));
   }
   return 0;
 }
@@ -25,6 +27,23 @@ std::size_t most_doubled(CollectiveOptions options, int world_size, std::size_t 
 std::size_t scratch_size(std::size_t doubled, std::size_t largest, int world_size) {
   return doubling_scratch(doubled, world_size) +
          (largest > doubled ? ring_scratch(largest, world_size) : 0);
+}
+
+bool rounds(CollectiveOptions options) {
+  return options.element != compute::WireElement::float32;
+}
+
+std::unique_ptr<compute::ParameterArena> make_moved(CollectiveOptions options, std::size_t size,
+                                                    compute::Backing backing) {
+  if (!rounds(options)) return nullptr;
+  return std::make_unique<compute::ParameterArena>(
+      make_buffer("moved", floats_for(size, compute::bytes_of(options.element)), backing));
+}
+
+std::unique_ptr<Residuals> make_residuals(CollectiveOptions options, transport::Endpoint& endpoint,
+                                          std::size_t size, compute::Backing backing) {
+  if (!rounds(options)) return nullptr;
+  return std::make_unique<Residuals>(endpoint, size, backing);
 }
 
 }  // namespace
@@ -36,7 +55,7 @@ std::size_t scratch_size(std::size_t doubled, std::size_t largest, int world_siz
 //
 // Equal at n = a (2(N-1) - R) / (R b + A c - (N-1)/N (2 b + c)). On the machines at hand (TCP
 // between processes, 1 to 10 GB/s) a is about 20 KiB worth of b, and c a quarter of b.
-std::size_t doubling_limit(int world_size) {
+std::size_t doubling_limit(int world_size, std::size_t element_bytes) {
   constexpr double kMessageBytes = 20 * 1024;
   constexpr double kAddingShare = 0.25;
   if (world_size < 2) return std::numeric_limits<std::size_t>::max();
@@ -49,12 +68,14 @@ std::size_t doubling_limit(int world_size) {
   const double more_bytes = rounds + adding * kAddingShare - (n - 1) / n * (2 + kAddingShare);
   if (saved_messages <= 0) return 0;
   const double limit_bytes = kMessageBytes * saved_messages / more_bytes;
-  return static_cast<std::size_t>(limit_bytes / sizeof(float));
+  return static_cast<std::size_t>(limit_bytes / static_cast<double>(element_bytes));
 }
 
 Algorithm chosen(CollectiveOptions options, int world_size, std::size_t elements) {
   if (options.algorithm != Algorithm::automatic) return options.algorithm;
-  return elements <= doubling_limit(world_size) ? Algorithm::recursive_doubling : Algorithm::ring;
+  return elements <= doubling_limit(world_size, compute::bytes_of(options.element))
+             ? Algorithm::recursive_doubling
+             : Algorithm::ring;
 }
 
 Collective::Collective(transport::Endpoint& endpoint, const compute::Kernels& kernels,
@@ -63,16 +84,26 @@ Collective::Collective(transport::Endpoint& endpoint, const compute::Kernels& ke
     : options_(options),
       largest_(largest),
       largest_doubled_(most_doubled(options, endpoint.world_size(), largest)),
-      scratch_(make_buffer(
-          "scratch", scratch_size(largest_doubled_, largest, endpoint.world_size()), backing)),
+      scratch_(
+          make_buffer("scratch",
+                      floats_for(scratch_size(largest_doubled_, largest, endpoint.world_size()),
+                                 compute::bytes_of(options.element)),
+                      backing)),
+      moved_(make_moved(options, buffer.size(), backing)),
+      residuals_(make_residuals(options, endpoint, buffer.size(), backing)),
       lanes_{endpoint,
              kernels,
+             options.element,
              buffer,
-             scratch_.parameters(),
-             Lane(endpoint, kind::reduce, region::scratch, "a partial sum"),
-             Lane(endpoint, kind::gather, region::gradients, "a finished sum")} {
+             std::as_writable_bytes(moved_ ? moved_->parameters() : buffer),
+             std::as_writable_bytes(scratch_.parameters()),
+             residuals_ ? residuals_->own() : std::span<float>(),
+             Lane(endpoint, kind::reduce, region::scratch, compute::bytes_of(options.element),
+                  "a partial sum"),
+             Lane(endpoint, kind::gather, region::gradients, compute::bytes_of(options.element),
+                  "a finished sum")} {
   CHECK(options.segment_elements > 0, "segments of no elements");
-  endpoint.register_memory(region::gradients, std::as_writable_bytes(buffer));
+  endpoint.register_memory(region::gradients, lanes_.moved);
   endpoint.register_memory(region::scratch, std::as_writable_bytes(scratch_.parameters()));
 }
 
@@ -82,7 +113,7 @@ base::Task<base::Result<void>> Collective::all_reduce(compute::Range range, floa
         lanes_.data.size(), largest_);
   const int world_size = lanes_.world_size();
   if (world_size == 1) {
-    if (factor != 1.0F) lanes_.kernels.scale(lanes_.data_at(range), factor);
+    lanes_.scale(range, factor);
     co_return base::Result<void>();
   }
   if (chosen(options_, world_size, range.size()) == Algorithm::recursive_doubling) {

@@ -17,6 +17,10 @@
 //   per rank and step: 2(N-1) messages out and in, 8P(N-1)/N bytes out and in (exactly: 4 bytes
 //   times (N-1) |slice r| + P - |slice r|, either way); two rounds; N = 1 sends nothing.
 //
+//   16 bits: gradients alone are rounded, those that travel: the own slice is added in float32.
+//   What rounding costs, rank r owes to the same element of its next step (residuals.h). 2 bytes an
+//   element for 4.
+//
 // There is no barrier: the two receive loops act as one. That is also why one-sided writes never
 // hit memory in use. Write W(t), G(t) for a rank's weight and gradient messages of step t:
 //
@@ -52,6 +56,7 @@
 #include <algorithm>
 
 #include "exchange/buffer.h"
+#include "exchange/halves.h"
 #include "exchange/kinds.h"
 #include "exchange/slices.h"
 
@@ -79,16 +84,19 @@ std::size_t gradient_slot(std::size_t elements, int world_size, int owner, int f
   return place * slice(elements, world_size, owner).size();
 }
 
-CosShardPush::CosShardPush(Context context, CosDefects defects)
+CosShardPush::CosShardPush(Context context, CosDefects defects, compute::WireElement element)
     : context_(context),
       defects_(defects),
+      element_(element),
       rank_(context.endpoint.rank()),
       world_size_(context.endpoint.world_size()),
       rotation_(rotated(rank_, world_size_)),
       own_(slice_of(rank_)),
       weights_direct_(defects.rdma || (!defects.optimizer_full && !defects.snapshot_ungathered)),
       momentum_direct_(!defects.optimizer_full),
-      scratch_(make_buffer("scratch", static_cast<std::size_t>(world_size_ - 1) * own_.size(),
+      scratch_(make_buffer("scratch",
+                           floats_for(static_cast<std::size_t>(world_size_ - 1) * own_.size(),
+                                      compute::bytes_of(element)),
                            context.arena.backing())),
       arrivals_(context.endpoint, defects.rdma && defects.untyped_notification),
       settled_weights_(context.endpoint, kind::settled_weights, "a settled weight slice"),
@@ -102,6 +110,13 @@ CosShardPush::CosShardPush(Context context, CosDefects defects)
         make_buffer("shadow", context.arena.size(), context.arena.backing()));
   }
   auto& endpoint = context_.endpoint;
+  if (element != compute::WireElement::float32) {
+    moved_ = std::make_unique<compute::ParameterArena>(
+        make_buffer("moved", floats_for(context.arena.size(), compute::bytes_of(element)),
+                    context.arena.backing()));
+    residuals_ =
+        std::make_unique<Residuals>(endpoint, context.arena.size(), context.arena.backing());
+  }
   endpoint.register_memory(region::parameters, std::as_writable_bytes(context.arena.parameters()));
   endpoint.register_memory(region::gradients, std::as_writable_bytes(context.arena.gradients()));
   endpoint.register_memory(region::scratch, std::as_writable_bytes(scratch_.parameters()));
@@ -174,10 +189,9 @@ base::Task<base::Result<StepOutcome>> CosShardPush::finish_step() {
     }
     base::TaskGroup sends(context_.endpoint.loop());
     for (const int peer : rotation()) {
-      const std::size_t slot =
-          gradient_slot(context_.arena.size(), world_size_, peer, rank_) * sizeof(float);
-      transport::Write write(peer, region::scratch, slot,
-                             std::as_bytes(part(context_.arena.gradients(), slice_of(peer))),
+      const std::size_t slot = gradient_slot(context_.arena.size(), world_size_, peer, rank_);
+      transport::Write write(peer, region::scratch, slot * compute::bytes_of(element_),
+                             outgoing_gradients(peer),
                              arrivals_.notification(CosMessage::gradients, step_), Traffic::data);
       sends.spawn(context_.endpoint.write(write));
     }
@@ -191,8 +205,21 @@ base::Task<base::Result<StepOutcome>> CosShardPush::finish_step() {
   co_return StepOutcome::parameters_replaced;
 }
 
+std::span<const std::byte> CosShardPush::outgoing_gradients(int peer) {
+  const compute::Range theirs = slice_of(peer);
+  const auto gradients = part(context_.arena.gradients(), theirs);
+  if (!residuals_) return std::as_bytes(gradients);
+  const auto owed = residuals_->own().subspan(theirs.begin, theirs.size());
+  const auto wire = std::as_writable_bytes(moved_->parameters())
+                        .subspan(theirs.begin * compute::bytes_of(element_),
+                                 theirs.size() * compute::bytes_of(element_));
+  context_.kernels.take(gradients, owed);
+  context_.kernels.round(element_, halves_of(wire), gradients, owed);
+  return wire;
+}
+
 base::Task<base::Result<void>> CosShardPush::receive_gradients() {
-  const std::size_t bytes = own_.size() * sizeof(float);
+  const std::size_t bytes = own_.size() * compute::bytes_of(element_);
   additions_.clear();
   for (int peer : rotation()) {
     if (defects_.arrival_order) {
@@ -203,12 +230,25 @@ base::Task<base::Result<void>> CosShardPush::receive_gradients() {
       auto arrived = co_await arrivals_.from(peer, CosMessage::gradients, step_, bytes);
       DLOBD_CO_CHECK(arrived);
     }
-    const std::size_t slot = gradient_slot(context_.arena.size(), world_size_, rank_, peer);
-    context_.kernels.add(part(context_.arena.gradients(), own_),
-                         scratch_.parameters().subspan(slot, own_.size()));
+    add_gradients(peer);
     additions_.push_back(peer);
   }
   co_return base::Result<void>();
+}
+
+void CosShardPush::add_gradients(int peer) {
+  const std::size_t slot = gradient_slot(context_.arena.size(), world_size_, rank_, peer);
+  const auto sum = part(context_.arena.gradients(), own_);
+  if (!residuals_) {
+    context_.kernels.add(sum, scratch_.parameters().subspan(slot, own_.size()));
+    return;
+  }
+  const auto halves = halves_of(std::as_writable_bytes(scratch_.parameters()));
+  context_.kernels.add_decoded(element_, sum, halves.subspan(slot, own_.size()));
+}
+
+std::span<float> CosShardPush::residuals() const {
+  return residuals_ ? residuals_->all() : std::span<float>();
 }
 
 void CosShardPush::update() {
@@ -243,6 +283,10 @@ base::Task<base::Result<void>> CosShardPush::settle(Settle what) {
   }
   if (what == Settle::parameters_and_optimizer && !defects_.momentum_own_slice) {
     auto gathered = co_await gather_momentum(index);
+    DLOBD_CO_CHECK(gathered);
+  }
+  if (what == Settle::parameters_and_optimizer && residuals_) {
+    auto gathered = co_await residuals_->gather();
     DLOBD_CO_CHECK(gathered);
   }
   co_return base::Result<void>();

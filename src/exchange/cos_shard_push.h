@@ -10,12 +10,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "exchange/cos_arrivals.h"
 #include "exchange/exchange.h"
 #include "exchange/inbox.h"
+#include "exchange/residuals.h"
 
 namespace dlobd::exchange {
 
@@ -30,19 +32,22 @@ struct CosDefects {
   bool untyped_notification = false;  // one queue tells of weights and of gradients
 };
 
-// Where the messages of rank `from` land on rank `owner`, in elements from the start of the scratch
-// region: one slot per peer, in the order in which the owner adds them.
+// Where the gradients of rank `from` land on rank `owner`, in elements from the start of the
+// scratch region: one slot per peer, in the order in which the owner adds them.
 std::size_t gradient_slot(std::size_t elements, int world_size, int owner, int from);
 
 class CosShardPush final : public Exchange {
  public:
-  CosShardPush(Context context, CosDefects defects);
+  // `element`: of gradients on their way; weights are float32.
+  CosShardPush(Context context, CosDefects defects,
+               compute::WireElement element = compute::WireElement::float32);
 
   base::Task<base::Result<void>> begin_step(std::uint64_t step) override;
   void gradient_ready(std::size_t) override {}  // nothing moves during the backward pass
   base::Task<base::Result<StepOutcome>> finish_step() override;
   base::Task<base::Result<void>> settle(Settle what) override;
   [[nodiscard]] std::vector<std::string> remarks() const override;
+  [[nodiscard]] std::span<float> residuals() const override;
 
   // The peers in the order in which their gradients were added, in the step that has ended.
   [[nodiscard]] const std::vector<int>& additions() const { return additions_; }
@@ -54,7 +59,10 @@ class CosShardPush final : public Exchange {
   // Own weights to all, all others' into place; `settling`: apart from the step's traffic.
   base::Task<base::Result<void>> gather_weights(bool settling, std::uint32_t index);
   base::Task<base::Result<void>> receive_weights(bool settling, std::uint32_t index);
+  // The part of the gradients that `peer` owns, as it travels.
+  std::span<const std::byte> outgoing_gradients(int peer);
   base::Task<base::Result<void>> receive_gradients();
+  void add_gradients(int peer);
   void update();
   base::Task<base::Result<void>> gather_momentum(std::uint32_t index);
   base::Task<base::Result<void>> receive_momentum(std::uint32_t index);
@@ -62,6 +70,7 @@ class CosShardPush final : public Exchange {
 
   Context context_;
   CosDefects defects_;
+  compute::WireElement element_;
   int rank_;
   int world_size_;
   std::vector<int> rotation_;
@@ -72,6 +81,8 @@ class CosShardPush final : public Exchange {
   std::unique_ptr<compute::ParameterArena> staging_;  // its gradients() stage momentum
   // For the optimizer's work on slices that others own, where their weights land directly.
   std::unique_ptr<compute::ParameterArena> shadow_;
+  std::unique_ptr<compute::ParameterArena> moved_;  // gradients of 16 bits on their way
+  std::unique_ptr<Residuals> residuals_;            // likewise
   CosArrivals arrivals_;
   std::vector<int> additions_;
   Inbox settled_weights_;

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,10 @@ class Exchange : public compute::GradientSink {
   virtual base::Task<base::Result<void>> leave() { co_return base::Result<void>(); }
   // Of the step that finish_step() has ended: updates by others since its weights were read.
   [[nodiscard]] virtual std::uint64_t staleness() const { return 0; }
+  // Of a design that rounds with error feedback (residuals.h), what this rank owes, an element for
+  // each of the arena's; on rank 0, after settle(parameters_and_optimizer), those of ranks 1, 2,
+  // ... behind it. Part of the trajectory: a resumed rank starts with its own. Otherwise empty.
+  [[nodiscard]] virtual std::span<float> residuals() const { return {}; }
   // At the end: what the run's record should warn of.
   [[nodiscard]] virtual std::vector<std::string> remarks() const { return {}; }
 };

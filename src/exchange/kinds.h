@@ -11,6 +11,7 @@ inline constexpr transport::Kind settled_weights = 2;
 inline constexpr transport::Kind settled_momentum = 3;
 inline constexpr transport::Kind reduce = 4;  // allreduce: partial sums
 inline constexpr transport::Kind gather = 5;  // allreduce: finished sums
+inline constexpr transport::Kind settled_residuals = 6;
 
 }  // namespace dlobd::exchange::kind
 
@@ -21,5 +22,6 @@ inline constexpr transport::RegionId gradients = 1;
 inline constexpr transport::RegionId momentum = 2;
 inline constexpr transport::RegionId scratch = 3;
 inline constexpr transport::RegionId staging = 4;
+inline constexpr transport::RegionId residuals = 5;
 
 }  // namespace dlobd::exchange::region

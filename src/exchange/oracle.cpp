@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "exchange/oracle_wire.h"
 #include "exchange/recursive_doubling.h"
 #include "exchange/slices.h"
 
@@ -66,14 +67,17 @@ Values first_slots(const OptimizerSettings& settings, std::size_t elements) {
 }
 
 CosOracle::CosOracle(std::vector<compute::ParameterView> views, const Values& parameters,
-                     int world_size, CosDefects defects, OptimizerSettings settings)
+                     int world_size, CosDefects defects, OptimizerSettings settings,
+                     compute::WireElement element)
     : views_(std::move(views)),
       world_size_(world_size),
       defects_(defects),
       settings_(std::move(settings)),
       parameters_(index(world_size), parameters),
       momentum_(index(world_size), first_slots(settings_, parameters.size())),
-      shadow_(index(world_size), Values(parameters.size())) {}
+      shadow_(index(world_size), Values(parameters.size())),
+      element_(element),
+      owed_(index(world_size), Values(parameters.size())) {}
 
 Values CosOracle::next_weights() const {
   Values whole(parameters_.front().size());
@@ -96,6 +100,7 @@ void CosOracle::step(std::uint64_t step, std::vector<Values> gradients,
   for (Values& each : gradients) {
     for (float& value : each) value *= factor;
   }
+  for (int rank = 0; rank < world_size_; ++rank) round_what_travels(rank, gradients[index(rank)]);
   std::vector<Values> summed = gradients;
   for (int owner = 0; owner < world_size_; ++owner) {
     const compute::Range own = slice(size, world_size_, owner);
@@ -107,6 +112,18 @@ void CosOracle::step(std::uint64_t step, std::vector<Values> gradients,
     }
   }
   for (int rank = 0; rank < world_size_; ++rank) update(step, rank, summed[index(rank)]);
+}
+
+void CosOracle::round_what_travels(int rank, Values& gradients) {
+  if (element_ == compute::WireElement::float32) return;
+  const compute::Range own = slice(gradients.size(), world_size_, rank);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (i >= own.begin && i < own.end) continue;
+    float& owed = owed_[index(rank)][i];
+    const float given = gradients[i] + owed;
+    gradients[i] = plain_rounded(element_, given);
+    owed = given - gradients[i];
+  }
 }
 
 void CosOracle::update(std::uint64_t step, int rank, const Values& gradients) {
@@ -144,7 +161,8 @@ AllReduceOracle::AllReduceOracle(std::vector<compute::ParameterView> views,
       options_(options),
       settings_(std::move(settings)),
       parameters_(parameters),
-      momentum_(first_slots(settings_, parameters.size())) {}
+      momentum_(first_slots(settings_, parameters.size())),
+      owed_(index(world_size), Values(parameters.size())) {}
 
 Values AllReduceOracle::ring_sum(const std::vector<Values>& values, compute::Range range,
                                  float factor) {
@@ -186,15 +204,24 @@ Values AllReduceOracle::doubling_sum(const std::vector<Values>& values, compute:
   return sum;
 }
 
+Values AllReduceOracle::sum(const std::vector<Values>& gradients, compute::Range range,
+                            float factor) {
+  const compute::WireElement element = options_.collective.element;
+  const bool doubles =
+      chosen(options_.collective, world_size_, range.size()) == Algorithm::recursive_doubling;
+  if (element == compute::WireElement::float32 || world_size_ == 1) {
+    return doubles ? doubling_sum(gradients, range, factor) : ring_sum(gradients, range, factor);
+  }
+  return doubles ? rounded_doubling_sum(element, gradients, range, factor, owed_)
+                 : rounded_ring_sum(element, gradients, range, factor, owed_);
+}
+
 void AllReduceOracle::step(std::uint64_t step, const std::vector<Values>& gradients) {
   const float factor = 1.0F / static_cast<float>(world_size_);
   Values mean(parameters_.size());
   for (const Bucket& bucket : buckets(views_, options_.bucket_bytes)) {
-    const bool doubles = chosen(options_.collective, world_size_, bucket.range.size()) ==
-                         Algorithm::recursive_doubling;
-    const Values sum = doubles ? doubling_sum(gradients, bucket.range, factor)
-                               : ring_sum(gradients, bucket.range, factor);
-    std::copy(sum.begin(), sum.end(),
+    const Values summed = sum(gradients, bucket.range, factor);
+    std::copy(summed.begin(), summed.end(),
               mean.begin() + static_cast<std::ptrdiff_t>(bucket.range.begin));
   }
   plain_update(views_, settings_, step, {0, mean.size()}, parameters_, mean, momentum_);

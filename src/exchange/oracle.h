@@ -35,7 +35,8 @@ class CosOracle {
  public:
   // Every rank starts with `parameters` and no momentum.
   CosOracle(std::vector<compute::ParameterView> views, const Values& parameters, int world_size,
-            CosDefects defects, OptimizerSettings settings);
+            CosDefects defects, OptimizerSettings settings,
+            compute::WireElement element = compute::WireElement::float32);
 
   // gradients[r]: of rank r, mean over its own batch. orders[r]: of the peers, in which owner r
   // adds theirs (arrival_order); without it r+1, r+2, ...
@@ -48,9 +49,12 @@ class CosOracle {
   // What rank r's arena and momentum hold now.
   [[nodiscard]] const Values& parameters(int rank) const;
   [[nodiscard]] const Values& momentum(int rank) const;
+  // What each rank owes, by rank.
+  [[nodiscard]] const std::vector<Values>& owed() const { return owed_; }
 
  private:
   void gather_weights();
+  void round_what_travels(int rank, Values& gradients);
   void update(std::uint64_t step, int rank, const Values& gradients);
 
   std::vector<compute::ParameterView> views_;
@@ -60,8 +64,11 @@ class CosOracle {
   std::vector<Values> parameters_;  // by rank
   std::vector<Values> momentum_;
   std::vector<Values> shadow_;  // by rank; what it computes for slices of others (rdma)
+  compute::WireElement element_;
+  std::vector<Values> owed_;
 };
 
+// As the collective's options have it: ring or doubling, float32 or rounded (oracle_wire.h).
 class AllReduceOracle {
  public:
   AllReduceOracle(std::vector<compute::ParameterView> views, const Values& parameters,
@@ -72,18 +79,23 @@ class AllReduceOracle {
   // The same on every rank.
   [[nodiscard]] const Values& parameters() const { return parameters_; }
   [[nodiscard]] const Values& momentum() const { return momentum_; }
+  // What each rank owes, by rank.
+  [[nodiscard]] const std::vector<Values>& owed() const { return owed_; }
 
   // factor times the sum over all ranks of values[r][range], in the order of either algorithm.
   static Values ring_sum(const std::vector<Values>& values, compute::Range range, float factor);
   static Values doubling_sum(const std::vector<Values>& values, compute::Range range, float factor);
 
  private:
+  Values sum(const std::vector<Values>& gradients, compute::Range range, float factor);
+
   std::vector<compute::ParameterView> views_;
   int world_size_;
   AllReduceOptions options_;
   OptimizerSettings settings_;
   Values parameters_;
   Values momentum_;
+  std::vector<Values> owed_;
 };
 
 }  // namespace dlobd::exchange

@@ -8,6 +8,11 @@
 //   messages per rank, out as in: extras 1; ranks below X  K+1; the others K; each of 4n bytes.
 //   N = 2 is one message each way: no all-reduce can do with less.
 //
+//   16 bits: whoever sends rounds, and goes on with what it has sent, so that both of a pair add
+//   the same two numbers. Ranks that hold the same sum round it alike: the first of them owes the
+//   error. Where there are extras the result is rounded as well, on all ranks, so that all have the
+//   same. Every rank scales it by itself.
+//
 // Why a write never hits memory in use.
 //   scratch   one slot per round, twice. A peer p writes its slot of round k at r again in a later
 //             call. p may be a call ahead: it has r's message of round k in call j, but r sent that
@@ -42,15 +47,18 @@ base::Task<base::Result<void>> take(Lanes& lanes, int peer, std::size_t slot,
                                     compute::Range range) {
   auto arrived = co_await lanes.partial.from(peer, range.size());
   DLOBD_CO_CHECK(arrived);
-  lanes.kernels.add(lanes.data_at(range), lanes.scratch_at(slot, range.size()));
+  lanes.add(range, slot);
   co_return base::Result<void>();
 }
 
-base::Task<base::Result<void>> as_extra(Lanes& lanes, compute::Range range, Slots slots) {
+base::Task<base::Result<void>> as_extra(Lanes& lanes, compute::Range range, float factor,
+                                        Slots slots) {
   const int partner = lanes.rank() - slots.pairs.ranks;
-  auto sent = co_await lanes.partial.write(partner, slots.fold(), lanes.data_at(range));
+  auto sent = co_await lanes.partial.write(partner, slots.fold(), lanes.outgoing(range));
   DLOBD_CO_CHECK(sent);
   auto result = co_await lanes.finished.from(partner, range.size());
+  DLOBD_CO_CHECK(result);
+  lanes.land(range, factor);
   co_return result;
 }
 
@@ -75,8 +83,9 @@ base::Task<base::Result<void>> recursive_doubling(Lanes& lanes, compute::Range r
                                                   DoublingLayout layout) {
   const Slots slots{layout, doubling(lanes.world_size())};
   const int rank = lanes.rank();
+  lanes.take_what_is_owed(range);
   if (rank >= slots.pairs.ranks) {
-    auto done = co_await as_extra(lanes, range, slots);
+    auto done = co_await as_extra(lanes, range, factor, slots);
     co_return done;
   }
   const int extra = rank + slots.pairs.ranks;
@@ -88,14 +97,20 @@ base::Task<base::Result<void>> recursive_doubling(Lanes& lanes, compute::Range r
   for (int round = 0; round < slots.pairs.rounds; ++round) {
     const int partner = rank ^ (1 << round);
     const std::size_t slot = slots.of_round(round);
-    auto sent = co_await lanes.partial.write(partner, slot, lanes.data_at(range));
+    // Ranks that agree in all but the lowest `round` bits hold the same: the first of them owes.
+    const bool owed_here = rank % (1 << round) == 0;
+    auto sent = co_await lanes.partial.write(partner, slot, lanes.outgoing(range, owed_here));
     DLOBD_CO_CHECK(sent);
     auto taken = co_await take(lanes, partner, slot, range);
     DLOBD_CO_CHECK(taken);
   }
-  if (factor != 1.0F) lanes.kernels.scale(lanes.data_at(range), factor);
+  if (slots.pairs.extras == 0) {
+    lanes.scale(range, factor);
+    co_return base::Result<void>();
+  }
+  const auto result = lanes.finish(range, factor, rank == 0);
   if (has_extra) {
-    auto sent = co_await lanes.finished.write(extra, range.begin, lanes.data_at(range));
+    auto sent = co_await lanes.finished.write(extra, range.begin, result);
     DLOBD_CO_CHECK(sent);
   }
   co_return base::Result<void>();

@@ -7,6 +7,10 @@
 //           after hop N-2      chunk r+1 is whole here; it is scaled once, here
 //   GATHER  hop h = 0 .. N-2   r sends chunk r+1-h, receives chunk r-h straight into place
 //
+//   16 bits: every rank rounds each element once, as it sends it for the first time, and owes the
+//            error: a partial sum, or, whoever is last, the whole sum, which it keeps as rounded.
+//            Sums go round unscaled, and each rank scales what it decodes.
+//
 //   per rank: 2(N-1) chunks out and in; bytes out 4(2n - |chunk r+1| - |chunk r+2|), in
 //   4(2n - |chunk r| - |chunk r+1|): 8n(N-1)/N where N divides n. A chunk travels as segments, one
 //   message each, and a segment goes on to the next rank as soon as it is added, while the segments
@@ -23,6 +27,7 @@
 //             pass through the slots of this rank. So one slot per hop is enough, even when the
 //             next range differs.
 //   sources   the call returns when its own writes have been handed over.
+// In 16 bits the same holds of the buffer from which elements are sent and into which they land.
 #include "exchange/ring.h"
 
 #include <algorithm>
@@ -56,6 +61,7 @@ class Ring {
         sends_(lanes.endpoint.loop()) {}
 
   base::Task<base::Result<void>> run() {
+    lanes_.take_what_is_owed(range_);
     auto received = co_await receive_all();
     auto sent = co_await sends_.join();
     DLOBD_CO_CHECK(received);
@@ -72,10 +78,10 @@ class Ring {
   }
   void send_partial(int hop, compute::Range chunk, compute::Range segment) {
     sends_.spawn(
-        lanes_.partial.write(next_, slot_of(hop, chunk, segment), lanes_.data_at(segment)));
+        lanes_.partial.write(next_, slot_of(hop, chunk, segment), lanes_.outgoing(segment)));
   }
-  void send_finished(compute::Range segment) {
-    sends_.spawn(lanes_.finished.write(next_, segment.begin, lanes_.data_at(segment)));
+  void send_finished(compute::Range segment, std::span<const std::byte> elements) {
+    sends_.spawn(lanes_.finished.write(next_, segment.begin, elements));
   }
 
   base::Task<base::Result<void>> receive_all() {
@@ -100,13 +106,11 @@ class Ring {
       const compute::Range segment = segment_of(part, layout_.segment, i);
       auto arrived = co_await lanes_.partial.from(previous_, segment.size());
       DLOBD_CO_CHECK(arrived);
-      lanes_.kernels.add(lanes_.data_at(segment),
-                         lanes_.scratch_at(slot_of(hop, part, segment), segment.size()));
+      lanes_.add(segment, slot_of(hop, part, segment));
       if (hop + 1 < hops_) {
         send_partial(hop + 1, part, segment);
       } else {
-        if (factor_ != 1.0F) lanes_.kernels.scale(lanes_.data_at(segment), factor_);
-        send_finished(segment);
+        send_finished(segment, lanes_.finish(segment, factor_));
       }
     }
     co_return base::Result<void>();
@@ -118,7 +122,8 @@ class Ring {
       const compute::Range segment = segment_of(part, layout_.segment, i);
       auto arrived = co_await lanes_.finished.from(previous_, segment.size());
       DLOBD_CO_CHECK(arrived);
-      if (hop + 1 < hops_) send_finished(segment);
+      if (hop + 1 < hops_) send_finished(segment, lanes_.moved_at(segment));
+      lanes_.land(segment, factor_);
     }
     co_return base::Result<void>();
   }

@@ -12,7 +12,7 @@ Design make_bigdl() {
   Design design;
   design.stack = "bigdl";
   design.exchange = "bigdl_blocks";
-  design.wire_element = "truncated16";
+  design.wire_element = compute::WireElement::truncated16;
   design.batch_rule = BatchRule::global;
   design.order = batches::Order::random_offset;
   design.server_role = "driver";

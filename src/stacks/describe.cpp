@@ -53,6 +53,13 @@ bool has_control(const Design& design, const Views& views, exchange::Layout layo
   return false;
 }
 
+// "float32", "bfloat16 gradients, with error feedback,"
+std::string wire_text(const Design& design) {
+  const Design own = stack_of(design).design();
+  if (design.wire_element == own.wire_element) return std::string(name(design.wire_element));
+  return fmt::format("{} gradients, with error feedback,", name(design.wire_element));
+}
+
 void defects(Page& page, const Design& design) {
   page.heading("Defects of the real stack");
   for (const Defect& each : design.defects) {
@@ -81,7 +88,7 @@ std::string describe(const Design& design, std::string_view model,
     page.line(fmt::format("  and         {} of role {}, after the workers", layout.servers,
                           design.server_role));
   }
-  page.line(fmt::format("  exchange    {}, {} on the wire", design.exchange, design.wire_element));
+  page.line(fmt::format("  exchange    {}, {} on the wire", design.exchange, wire_text(design)));
   page.line(fmt::format("  batch size  {}", name(design.batch_rule)));
   stack.explain(page, design, views, layout);
   table(page, "Per rank and step", design, views, layout, &StepTraffic::data_sent,

@@ -94,6 +94,26 @@ base::Result<void> set_option(Design& design, const std::string& word, std::stri
   return refuse(fmt::format("the stack {} takes no --{}: {}", design.stack, word, value));
 }
 
+// A stack's own element may be said for any stack.
+base::Result<void> set_wire_element(Design& design, std::string_view word) {
+  DLOBD_TRY(element, compute::parse_wire_element(word));
+  if (element == design.wire_element) return {};
+  if (stack_of(design).takes_wire_element) {
+    design.wire_element = element;
+    return {};
+  }
+  std::vector<std::string_view> others;
+  for (const Stack* each : all_stacks()) {
+    if (each->takes_wire_element) others.push_back(each->name);
+  }
+  const bool improved = design.behaviour == Behaviour::improved;
+  return refuse(
+      fmt::format("{} {} has {} on the wire and takes no other element; {} do{}: --wire-element {}",
+                  improved ? "the improved design of the stack" : "the stack", design.stack,
+                  compute::name(design.wire_element), fmt::join(others, ", "),
+                  improved ? ", faithful or fixed" : "", word));
+}
+
 }  // namespace
 
 Defect defect(std::string name, std::string explanation) {
@@ -152,6 +172,9 @@ base::Result<Design> make_design(std::string_view stack, const Choices& choices)
   }
   for (const auto& [word, value] : choices.options) {
     DLOBD_TRY_VOID(accepted, set_option(design, word, value));
+  }
+  if (choices.wire_element) {
+    DLOBD_TRY_VOID(accepted, set_wire_element(design, *choices.wire_element));
   }
   DLOBD_TRY_VOID(sensible, check_workers(design, 0));
   return design;

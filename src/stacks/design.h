@@ -16,6 +16,7 @@
 #include "batches/memory_source.h"
 #include "compute/arena.h"
 #include "compute/processor.h"
+#include "compute/wire_element.h"
 #include "exchange/allreduce.h"
 #include "exchange/exchange.h"
 #include "exchange/service.h"
@@ -37,9 +38,10 @@ struct Defect {
 };
 
 struct Design {
-  std::string stack;                     // "caffeonspark"
-  std::string exchange;                  // "cos_shard_push"
-  std::string wire_element = "float32";  // of the payload
+  std::string stack;     // "caffeonspark"
+  std::string exchange;  // "cos_shard_push"
+  // Of the payload; where it was chosen, of gradients on their way, with error feedback.
+  compute::WireElement wire_element = compute::WireElement::float32;
   BatchRule batch_rule = BatchRule::per_worker;
   batches::Order order = batches::Order::shuffled;  // of the records in an epoch
   std::optional<Behaviour> behaviour;               // allreduce takes none
@@ -72,6 +74,7 @@ struct Choices {
   std::map<std::string, std::string> defects;  // overrides some by name
   // As the command line has them, by name without dashes: {"ps", "2"}, {"updates", "synchronous"}.
   std::map<std::string, std::string> options;
+  std::optional<std::string> wire_element;  // of gradients on their way
   bool rdma = false;  // the network does one-sided writes: the variant for them, if there is one
 };
 // Every option that some stack takes, with a line for --help: {"ps", "parameter servers (...)"}.

@@ -14,7 +14,7 @@ namespace {
 Design make_improved(const Stack& stack) {
   Design design = stack.design();
   design.exchange = "shard_push";
-  design.wire_element = "float32";
+  design.wire_element = compute::WireElement::float32;
   design.behaviour = Behaviour::improved;
   design.defects.clear();
   design.server_role.clear();

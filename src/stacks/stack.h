@@ -50,6 +50,8 @@ struct Stack {
   Design (*rdma)() = nullptr;
   // Of the stack, whatever its behaviour.
   Reality reality = {};
+  // --wire-element: of its gradients; otherwise its own alone.
+  bool takes_wire_element = false;
 };
 
 std::span<const Stack* const> all_stacks();

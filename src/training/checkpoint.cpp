@@ -75,6 +75,7 @@ nlohmann::json header_of(const Checkpoint& checkpoint) {
           {"parameters", checkpoint.parameters.size()},
           {"state", checkpoint.state.size()},
           {"momentum", checkpoint.momentum.size()},
+          {"residuals", checkpoint.residuals.size()},
           {"generators", generators}};
 }
 
@@ -82,7 +83,7 @@ nlohmann::json header_of(const Checkpoint& checkpoint) {
 base::Result<Checkpoint> from_header(const nlohmann::json& header,
                                      std::span<const std::byte> floats) {
   Checkpoint checkpoint;
-  std::uint64_t counts[3];
+  std::uint64_t counts[4];
   std::vector<std::string> generators;
   try {
     header.at("run").get_to(checkpoint.run);
@@ -92,6 +93,7 @@ base::Result<Checkpoint> from_header(const nlohmann::json& header,
     header.at("parameters").get_to(counts[0]);
     header.at("state").get_to(counts[1]);
     header.at("momentum").get_to(counts[2]);
+    counts[3] = header.value("residuals", std::uint64_t{0});  // older files have none
     header.at("generators").get_to(generators);
   } catch (const nlohmann::json::exception& wrong) {
     return fail(ErrorKind::corrupt_data,
@@ -108,13 +110,13 @@ base::Result<Checkpoint> from_header(const nlohmann::json& header,
   if (stated != available || floats.size() % sizeof(float) != 0) {
     return fail(
         ErrorKind::corrupt_data,
-        fmt::format("the header states {} + {} + {} floats, the file holds {} bytes of them",
-                    counts[0], counts[1], counts[2], floats.size()));
+        fmt::format("the header states {} + {} + {} + {} floats, the file holds {} bytes of them",
+                    counts[0], counts[1], counts[2], counts[3], floats.size()));
   }
   std::vector<float>* const parts[] = {&checkpoint.parameters, &checkpoint.state,
-                                       &checkpoint.momentum};
+                                       &checkpoint.momentum, &checkpoint.residuals};
   std::size_t offset = 0;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     parts[i]->resize(counts[i]);
     const std::size_t bytes = counts[i] * sizeof(float);
     if (bytes > 0) std::memcpy(parts[i]->data(), floats.data() + offset, bytes);
@@ -135,11 +137,12 @@ std::vector<std::byte> encode(const Checkpoint& checkpoint) {
   std::vector<std::byte> out;
   out.reserve(kPrefixBytes + header.size() + kChecksumBytes +
               sizeof(float) * (checkpoint.parameters.size() + checkpoint.state.size() +
-                               checkpoint.momentum.size()));
+                               checkpoint.momentum.size() + checkpoint.residuals.size()));
   append(out, kMagic.data(), kMagic.size());
   append(out, &header_bytes, 1);
   append(out, header.data(), header.size());
-  for (const auto* part : {&checkpoint.parameters, &checkpoint.state, &checkpoint.momentum}) {
+  for (const auto* part : {&checkpoint.parameters, &checkpoint.state, &checkpoint.momentum,
+                           &checkpoint.residuals}) {
     append(out, part->data(), part->size());
   }
   const std::uint32_t crc = checksum(out);

@@ -3,7 +3,7 @@
 //   8 bytes   "DLOBDCK1"
 //   8 bytes   length of the header in bytes, little-endian; at most 1 MiB
 //   header    JSON: what run it belongs to, where it stood, how many elements follow
-//   floats    parameters, state, momentum: float32, little-endian
+//   floats    parameters, state, momentum, residuals: float32, little-endian
 //   4 bytes   CRC-32 of all before it
 //
 // Written to a temporary name, synced, then renamed: a file under its final name is whole.
@@ -35,6 +35,7 @@ struct Checkpoint {
   std::vector<float> parameters;
   std::vector<float> state;
   std::vector<float> momentum;
+  std::vector<float> residuals;         // what each worker owes, one after the other; mostly none
   std::vector<std::string> generators;  // of each rank's replica
 
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;

@@ -67,7 +67,7 @@ metrics::RunConfig run_config(const Config& config) {
   run.lr_policy = config.optimizer.learning_rate.text();
   run.momentum = config.optimizer.momentum;
   run.weight_decay = config.optimizer.weight_decay;
-  run.wire_element = config.design.wire_element;
+  run.wire_element = compute::name(config.design.wire_element);
   run.seed = config.seed;
 
   auto& more = run.more;

@@ -257,9 +257,14 @@ Task<Result<Position>> Rank::start_position(std::uint64_t steps_per_epoch) {
   auto same = check_same_run(*loaded, identity_of(parts_.config), parts_.config.resume);
   DLOBD_CO_CHECK(same);
   const auto& arena = this->arena();
+  std::span<float> owed;  // by this rank, where the design rounds
+  if (is_worker() && !exchange_->residuals().empty()) {
+    owed = exchange_->residuals().first(arena.size());
+  }
   if (loaded->parameters.size() != arena.size() || loaded->momentum.size() != arena.size() ||
       loaded->state.size() != arena.state().size() ||
       loaded->generators.size() != static_cast<std::size_t>(parts_.config.ranks) ||
+      loaded->residuals.size() != owed.size() * static_cast<std::size_t>(parts_.config.ranks) ||
       loaded->batch >= steps_per_epoch) {
     co_return base::fail(
         ErrorKind::corrupt_data,
@@ -273,6 +278,10 @@ Task<Result<Position>> Rank::start_position(std::uint64_t steps_per_epoch) {
   std::copy(loaded->state.begin(), loaded->state.end(), arena.state().begin());
   std::copy(loaded->momentum.begin(), loaded->momentum.end(), optimizer_.momentum().begin());
   if (is_worker()) {
+    const auto mine =
+        std::span<const float>(loaded->residuals)
+            .subspan(static_cast<std::size_t>(parts_.rank) * owed.size(), owed.size());
+    std::copy(mine.begin(), mine.end(), owed.begin());
     auto set = parts_.replica->set_generator_state(
         loaded->generators[static_cast<std::size_t>(parts_.rank)]);
     DLOBD_CO_CHECK(set);

@@ -241,6 +241,8 @@ Task<Result<void>> StepLoop::snapshot(const std::string& folder) {
     checkpoint.state.assign(arena.state().begin(), arena.state().end());
     const auto momentum = parts_.optimizer.momentum();
     checkpoint.momentum.assign(momentum.begin(), momentum.end());
+    const auto residuals = parts_.exchange.residuals();
+    checkpoint.residuals.assign(residuals.begin(), residuals.end());
     for (const auto& state : *generators) {
       checkpoint.generators.emplace_back(reinterpret_cast<const char*>(state.data()), state.size());
     }

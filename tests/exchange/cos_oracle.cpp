@@ -48,7 +48,7 @@ void expect_cos_oracle(Group& group) {
   const CosDefects defects = defects_of(options.design);
   const std::size_t elements = group.rank(0).arena().size();
   CosOracle oracle(group.views(), initial_parameters(elements, options.seed), options.workers,
-                   defects, options.optimizer);
+                   defects, options.optimizer, options.design.wire_element);
   for (std::uint64_t step = 0; step < options.steps; ++step) {
     const Values weights = oracle.next_weights();
     for (int rank = 0; rank < options.workers; ++rank) {

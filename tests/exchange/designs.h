@@ -37,6 +37,11 @@ inline stacks::Design allreduce_design(Algorithm algorithm, std::size_t bucket_b
   return design;
 }
 
+inline stacks::Design with_element(stacks::Design design, compute::WireElement element) {
+  design.wire_element = element;
+  return design;
+}
+
 // `small`: sections of a few elements, so that a small model has many, and two of each chunk.
 inline stacks::Design tf_ring_design(bool single_pack, bool small) {
   stacks::Design design =
@@ -150,6 +155,17 @@ inline std::vector<NamedDesign> all_designs() {
   all.push_back(
       {"cos_rdma_gathered", cos_rdma_design({"snapshot_ungathered", "momentum_own_slice"})});
   all.push_back({"tf_ring_improved_small", improved_design("tensorflowonspark", true)});
+  using compute::WireElement;
+  all.push_back({"cos_float16", with_element(cos_design(true, true, true), WireElement::float16)});
+  all.push_back(
+      {"cos_rdma_truncated16", with_element(cos_rdma_design({}), WireElement::truncated16)});
+  all.push_back({"ring_float16",
+                 with_element(allreduce_design(Algorithm::ring, 1 << 20), WireElement::float16)});
+  all.push_back({"ring_truncated16_many_buckets",
+                 with_element(allreduce_design(Algorithm::ring, 64), WireElement::truncated16)});
+  all.push_back(
+      {"doubling_bfloat16_many_buckets",
+       with_element(allreduce_design(Algorithm::recursive_doubling, 64), WireElement::bfloat16)});
   return all;
 }
 

@@ -95,6 +95,8 @@ std::vector<NamedDesign> designs() {
           {"tf_ps_backup", tf_ps_design(2, synchronous(1))},
           {"tf_ps_improved", tf_ps_improved_design(2, asynchronous())},
           {"tf_ps_improved_synchronous", tf_ps_improved_design(2, synchronous())},
+          {"caffeonspark_float16",
+           with_element(design_of("caffeonspark", "fixed"), compute::WireElement::float16)},
           {"allreduce_ring", allreduce_design(Algorithm::ring, 64)},
           {"allreduce_doubling", allreduce_design(Algorithm::recursive_doubling, 64)}};
 }

@@ -80,6 +80,12 @@ Member::Member(const GroupOptions& options, std::unique_ptr<transport::Endpoint>
   } else {
     service_ = stacks::make_service(options.design, context);
   }
+  if (options.start && exchange_ && !exchange_->residuals().empty()) {
+    const auto mine =
+        std::span(options.start->residuals)
+            .subspan(static_cast<std::size_t>(endpoint_->rank()) * arena_.size(), arena_.size());
+    std::copy(mine.begin(), mine.end(), exchange_->residuals().begin());
+  }
 }
 
 Held Member::held() {
@@ -87,6 +93,10 @@ Held Member::held() {
   if (options_.backing == compute::Backing::phantom) return now;
   now.parameters.assign(arena_.parameters().begin(), arena_.parameters().end());
   now.momentum.assign(optimizer_.momentum().begin(), optimizer_.momentum().end());
+  if (exchange_) {
+    const auto residuals = exchange_->residuals();
+    now.residuals.assign(residuals.begin(), residuals.end());
+  }
   return now;
 }
 
@@ -156,7 +166,7 @@ base::Task<void> Member::compute(std::uint64_t step) {
     const compute::ParameterView& each = arena_.views()[view];
     if (options_.backing == compute::Backing::memory) {
       fill_gradients(arena_.gradients().subspan(each.offset, each.size), options_.seed,
-                     endpoint_->rank(), step, each.offset);
+                     endpoint_->rank(), options_.constant ? 0 : step, each.offset);
     }
     exchange_->gradient_ready(view);
   }
@@ -193,7 +203,7 @@ std::vector<Values> all_gradients(const GroupOptions& options,
     gradients.emplace_back(elements);
     for (const compute::ParameterView& view : views) {
       fill_gradients(std::span<float>(gradients.back()).subspan(view.offset, view.size),
-                     options.seed, rank, step, view.offset);
+                     options.seed, rank, options.constant ? 0 : step, view.offset);
     }
   }
   return gradients;
@@ -204,8 +214,10 @@ namespace {
 void expect_allreduce_oracle(Group& group) {
   const GroupOptions& options = group.options();
   const Values start = initial_parameters(group.rank(0).arena().size(), options.seed);
-  expect_replicated(group, AllReduceOracle(group.views(), start, options.workers,
-                                           options.design.all_reduce, options.optimizer));
+  AllReduceOptions all_reduce = options.design.all_reduce;
+  all_reduce.collective.element = options.design.wire_element;
+  expect_replicated(
+      group, AllReduceOracle(group.views(), start, options.workers, all_reduce, options.optimizer));
 }
 
 void expect_tf_ring_oracle(Group& group) {
@@ -310,13 +322,15 @@ CosDefects defects_of(const stacks::Design& design) {
 }
 
 stacks::Design design_of(const std::string& stack, const std::string& behaviour,
-                         const std::map<std::string, std::string>& defects, bool rdma) {
+                         const std::map<std::string, std::string>& defects, bool rdma,
+                         const std::optional<std::string>& wire_element) {
   std::optional<std::string> given;
   if (!behaviour.empty()) given = behaviour;
   stacks::Choices choices;
   choices.behaviour = given;
   choices.defects = defects;
   choices.rdma = rdma;
+  choices.wire_element = wire_element;
   auto design = stacks::make_design(stack, choices);
   CHECK(design.has_value(), "{}", design.error().message);
   return *design;

@@ -23,6 +23,7 @@ namespace dlobd::exchange::testing {
 struct Held {
   Values parameters;
   Values momentum;
+  Values residuals;  // of all ranks, on rank 0 when it has settled the optimizer
 };
 
 struct GroupOptions {
@@ -34,6 +35,7 @@ struct GroupOptions {
   std::optional<Held> start;
   std::uint64_t first_step = 0;
   std::uint64_t seed = 1;
+  bool constant = false;  // the gradients of every step are those of step 0
   // Before each gradient, a rank computes for up to this long (0: only lets others run).
   base::Duration compute{0};
   std::map<int, std::uint64_t> slow_ranks;  // that compute so many times as long
@@ -141,7 +143,8 @@ void expect_tf_ps_oracle(Group& group);
 
 CosDefects defects_of(const stacks::Design& design);
 stacks::Design design_of(const std::string& stack, const std::string& behaviour = "",
-                         const std::map<std::string, std::string>& defects = {}, bool rdma = false);
+                         const std::map<std::string, std::string>& defects = {}, bool rdma = false,
+                         const std::optional<std::string>& wire_element = std::nullopt);
 
 // Latency, bandwidth, cost of messages, and jitter that dwarfs them all.
 transport::simulated::LinkModel jittery_link();

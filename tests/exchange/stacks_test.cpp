@@ -73,7 +73,7 @@ TEST(Design, ImprovedIsADesignOfOurOwn) {
     EXPECT_EQ(improved.stack, stack);
     EXPECT_EQ(improved.behaviour, Behaviour::improved);
     EXPECT_EQ(improved.exchange, "shard_push");
-    EXPECT_EQ(improved.wire_element, "float32");
+    EXPECT_EQ(improved.wire_element, compute::WireElement::float32);
     EXPECT_EQ(improved.batch_rule, faithful.batch_rule);
     EXPECT_EQ(improved.order, faithful.order);
     EXPECT_EQ(improved.servers, 0);
@@ -92,6 +92,50 @@ TEST(Design, ImprovedIsADesignOfOurOwn) {
   EXPECT_THAT(refusal("bigdl", "improoved"), HasSubstr("did you mean improved?"));
   EXPECT_THAT(refusal("bigdl", std::nullopt, {{"lookup_per_block", "improved"}}),
               HasSubstr("unknown behaviour of the defect lookup_per_block"));
+}
+
+TEST(Design, TakesAWireElementWhereItCan) {
+  const auto choose = [](std::string_view stack, const char* element, const char* behaviour) {
+    Choices choices;
+    choices.wire_element = element;
+    if (behaviour != nullptr) choices.behaviour = behaviour;
+    auto design = make_design(stack, choices);
+    return design ? std::string(name(design->wire_element)) : design.error().message;
+  };
+  EXPECT_EQ(choose("allreduce", "bfloat16", nullptr), "bfloat16");
+  EXPECT_EQ(choose("caffeonspark", "float16", "fixed"), "float16");
+  // A stack's own.
+  EXPECT_EQ(choose("bigdl", "truncated16", nullptr), "truncated16");
+  EXPECT_EQ(choose("bigdl", "float32", "improved"), "float32");
+  EXPECT_EQ(choose("tensorflowonspark_ps", "float32", nullptr), "float32");
+  EXPECT_THAT(choose("bigdl", "float16", nullptr),
+              HasSubstr("the stack bigdl has truncated16 on the wire and takes no other element; "
+                        "caffeonspark, allreduce do: --wire-element float16"));
+  EXPECT_THAT(choose("caffeonspark", "float16", "improved"),
+              HasSubstr("the improved design of the stack caffeonspark has float32"));
+  EXPECT_THAT(choose("allreduce", "flot16", nullptr), HasSubstr("did you mean float16?"));
+}
+
+// Half of a gradient's bytes; weights stay what they are.
+TEST(Counts, SixteenBitsHalveWhatGradientsTake) {
+  for (const char* stack : {"allreduce", "caffeonspark"}) {
+    Design whole = exchange::testing::design_of(stack);
+    Design half = exchange::testing::design_of(stack, "", {}, false, "bfloat16");
+    // Left to itself the all-reduce doubles ranges of as many bytes, so of twice the elements.
+    whole.all_reduce.collective.algorithm = exchange::Algorithm::ring;
+    half.all_reduce.collective.algorithm = exchange::Algorithm::ring;
+    StepTraffic sums[2];
+    for (int rank = 0; rank < 4; ++rank) {
+      sums[0] += step_traffic(whole, lenet(), whole.layout(4), rank);
+      sums[1] += step_traffic(half, lenet(), half.layout(4), rank);
+    }
+    EXPECT_EQ(sums[0].data_sent.messages, sums[1].data_sent.messages);
+    const bool weights_too = half.stack == "caffeonspark";
+    EXPECT_EQ(sums[1].data_sent.bytes * 4, sums[0].data_sent.bytes * (weights_too ? 3 : 2));
+    EXPECT_EQ(sums[1].data_sent, sums[1].data_received);
+    EXPECT_THAT(describe(half, "lenet", lenet(), 4),
+                HasSubstr("bfloat16 gradients, with error feedback, on the wire"));
+  }
 }
 
 TEST(Design, RefusesWhatItDoesNotKnowAndNamesTheNearest) {

@@ -140,7 +140,11 @@ TEST(Resume, IsTheSameTrajectoryUnlessADefectForbidsIt) {
         tf_ps_design(3, synchronous(), false), improved_design("bigdl", true),
         improved_design("caffeonspark", true), bigdl_design(false, false, false),
         bigdl_design(true, true, false), allreduce_design(Algorithm::ring, 64),
-        allreduce_design(Algorithm::recursive_doubling, 64)}) {
+        allreduce_design(Algorithm::recursive_doubling, 64),
+        with_element(allreduce_design(Algorithm::ring, 64), compute::WireElement::bfloat16),
+        with_element(allreduce_design(Algorithm::recursive_doubling, 64),
+                     compute::WireElement::float16),
+        with_element(cos_design(false, false, false), compute::WireElement::truncated16)}) {
     EXPECT_EQ(weights_after_resuming(design), weights_without_a_break(design));
   }
   // Stale weights, foreign momentum, or both; no momentum.

@@ -18,6 +18,7 @@ Checkpoint example() {
   checkpoint.parameters = {1.5F, -0.0F, 1e-40F};
   checkpoint.state = {2};
   checkpoint.momentum = {3, 4, 5};
+  checkpoint.residuals = {6, 7, 8, 9, 10, 11};
   checkpoint.generators = {std::string("\0\xff", 2), ""};
   return checkpoint;
 }

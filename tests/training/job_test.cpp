@@ -15,6 +15,7 @@ struct Variant {
   const char* stack;
   const char* behaviour;          // nullptr: none
   const char* updates = nullptr;  // of the parameter servers
+  const char* wire_element = nullptr;
 };
 
 const Variant kVariants[] = {{"caffeonspark", "faithful"},
@@ -26,7 +27,9 @@ const Variant kVariants[] = {{"caffeonspark", "faithful"},
                              {"tensorflowonspark", "faithful"},
                              {"tensorflowonspark", "fixed"},
                              {"tensorflowonspark_ps", "faithful"},
-                             {"tensorflowonspark_ps", "fixed", "synchronous"}};
+                             {"tensorflowonspark_ps", "fixed", "synchronous"},
+                             {"caffeonspark", "fixed", nullptr, "float16"},
+                             {"allreduce", nullptr, nullptr, "bfloat16"}};
 
 std::optional<std::string> behaviour_of(const Variant& variant) {
   if (variant.behaviour == nullptr) return std::nullopt;
@@ -40,13 +43,18 @@ bool snapshot_is_stale(const stacks::Design& design) {
 class Job : public JobFixture, public ::testing::WithParamInterface<Variant> {
  protected:
   Config variant(int ranks) {
-    return config(GetParam().stack, behaviour_of(GetParam()), ranks, GetParam().updates);
+    Config made = config(GetParam().stack, behaviour_of(GetParam()), ranks, GetParam().updates);
+    if (GetParam().wire_element != nullptr) {
+      made.design.wire_element = *compute::parse_wire_element(GetParam().wire_element);
+    }
+    return made;
   }
 };
 
 std::string variant_name(const ::testing::TestParamInfo<Variant>& info) {
   return std::string(info.param.stack) +
-         (info.param.behaviour != nullptr ? std::string("_") + info.param.behaviour : "");
+         (info.param.behaviour != nullptr ? std::string("_") + info.param.behaviour : "") +
+         (info.param.wire_element != nullptr ? std::string("_") + info.param.wire_element : "");
 }
 
 TEST_P(Job, TrainsOnAnyNumberOfRanks) {
