@@ -25,8 +25,8 @@ constexpr auto kPolling = std::chrono::microseconds(50);
 class Player {
  public:
   Player(BenchEndpoint opened, std::span<std::byte> target, std::span<std::byte> source,
-         const std::vector<std::uint64_t>& sizes)
-      : opened_(std::move(opened)), target_(target), source_(source), sizes_(sizes) {
+         const std::vector<std::uint64_t>& sizes, std::size_t most)
+      : opened_(std::move(opened)), target_(target), source_(source), sizes_(sizes), most_(most) {
     endpoint().register_memory(kTarget, target_);
     endpoint().register_memory(kSource, source_);
   }
@@ -69,7 +69,7 @@ class Player {
     DLOBD_CO_CHECK(right);
     const Copies copies = opened_.copies();
     const std::uint64_t sent = sent_bytes();
-    const PingPongPlan plan = plan_of(bytes);
+    const PingPongPlan plan = plan_of(bytes, most_);
     PingPong& one = measured_[way][bytes];
     for (std::size_t i = 0; i < warmups(plan.round_trips) + plan.round_trips; ++i) {
       const base::Time start = base::steady_now();
@@ -172,6 +172,7 @@ class Player {
   std::span<std::byte> target_;
   std::span<std::byte> source_;
   const std::vector<std::uint64_t>& sizes_;
+  std::size_t most_;
   PingPongs measured_;
   std::optional<Result<void>> end_;
 };
@@ -179,7 +180,7 @@ class Player {
 }  // namespace
 
 Result<Blob> ping_pong(Seat& seat, const BenchNetwork& network,
-                       const std::vector<std::uint64_t>& sizes) {
+                       const std::vector<std::uint64_t>& sizes, std::size_t most) {
   const std::uint64_t largest = *std::max_element(sizes.begin(), sizes.end());
   compute::ParameterSpec spec;
   spec.name = "buffer";
@@ -189,7 +190,7 @@ Result<Blob> ping_pong(Seat& seat, const BenchNetwork& network,
   base::RealLoop loop(kPolling);
   DLOBD_TRY(opened, open_endpoint(loop, seat, network));
   Player player(std::move(opened), std::as_writable_bytes(arena.parameters()),
-                std::as_writable_bytes(arena.gradients()), sizes);
+                std::as_writable_bytes(arena.gradients()), sizes, most);
   DLOBD_TRY(own, player.endpoint().descriptor());
   DLOBD_TRY(descriptors, seat.all_gather(own));
   DLOBD_TRY(measured, player.play(descriptors));

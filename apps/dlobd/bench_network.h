@@ -50,7 +50,7 @@ base::Result<BenchNetwork> choose_network(const BenchNetworkOptions& options,
 // What this program's own code did to payload; what a kernel or a provider copies is not in it.
 struct Copies {
   std::uint64_t copied_bytes = 0;    // sent and received
-  std::uint64_t injected_bytes = 0;  // handed to the provider to copy: tiny writes
+  std::uint64_t injected_bytes = 0;  // handed to the provider to copy: small writes
   std::uint64_t temporary_registrations = 0;
 };
 

@@ -20,7 +20,7 @@ bool goes(Way way, std::uint64_t bytes) {
   return way == Way::write || bytes <= transport::kMaxMessageBytes;
 }
 
-PingPongPlan plan_of(std::uint64_t bytes) {
+PingPongPlan plan_of(std::uint64_t bytes, std::size_t most) {
   constexpr std::uint64_t kLatencyBytes = 100'000'000;
   constexpr std::uint64_t kWindowBytes = 4 << 20;
   constexpr std::uint64_t kStreamBytes = 200'000'000;
@@ -28,6 +28,8 @@ PingPongPlan plan_of(std::uint64_t bytes) {
   plan.round_trips = std::clamp<std::uint64_t>(kLatencyBytes / bytes, 100, 5000);
   plan.window = std::clamp<std::uint64_t>(kWindowBytes / bytes, 2, 64);
   plan.windows = std::clamp<std::uint64_t>(kStreamBytes / (bytes * plan.window), 10, 200);
+  plan.round_trips = std::min(plan.round_trips, most);
+  plan.windows = std::min(plan.windows, most);
   return plan;
 }
 
@@ -96,6 +98,8 @@ Result<Run> run_of(const std::vector<Blob>& blobs) {
   for (const auto& blob : blobs) {
     const std::string_view text(reinterpret_cast<const char*>(blob.data()), blob.size());
     ranks.push_back(nlohmann::json::parse(text, nullptr, false));
+    if (!ranks.back().is_object())
+      return fail(ErrorKind::corrupt_data, "a rank of the benchmark gave no figures");
   }
   try {
     return figures_of(ranks);

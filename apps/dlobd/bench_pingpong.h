@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -36,7 +37,9 @@ struct PingPongPlan {
   std::size_t window = 0;       // messages
   std::size_t windows = 0;
 };
-PingPongPlan plan_of(std::uint64_t bytes);
+// `most`: round trips, and windows, at most.
+PingPongPlan plan_of(std::uint64_t bytes,
+                     std::size_t most = std::numeric_limits<std::size_t>::max());
 // Before those that count.
 inline std::size_t warmups(std::size_t iterations) {
   return iterations / 10 + 1;
@@ -66,6 +69,7 @@ base::Result<void> check_pattern(std::span<const std::byte> bytes, int seed);
 
 // The body of one of two ranks over an endpoint.
 base::Result<Blob> ping_pong(Seat& seat, const BenchNetwork& network,
-                             const std::vector<std::uint64_t>& sizes);
+                             const std::vector<std::uint64_t>& sizes,
+                             std::size_t most = std::numeric_limits<std::size_t>::max());
 
 }  // namespace dlobd::app

@@ -204,10 +204,10 @@ Result<void> stream(RawLink& link, bool leads, std::span<const std::byte> source
   return {};
 }
 
-Result<PingPong> play(RawLink& link, int rank, std::span<std::byte> source) {
+Result<PingPong> play(RawLink& link, int rank, std::span<std::byte> source, std::size_t most) {
   const bool leads = rank == 0;
   DLOBD_TRY_VOID(right, check_both_ways(link, rank, source));
-  const PingPongPlan plan = plan_of(source.size());
+  const PingPongPlan plan = plan_of(source.size(), most);
   PingPong one;
   for (std::size_t i = 0; i < warmups(plan.round_trips) + plan.round_trips; ++i) {
     const base::Time start = base::steady_now();
@@ -235,7 +235,7 @@ std::uint64_t shared_bytes(const std::vector<std::uint64_t>& sizes) {
 }
 
 Result<Blob> raw_ping_pong(Seat& seat, const RawPingPong& setting, std::byte* shared,
-                           const std::vector<std::uint64_t>& sizes) {
+                           const std::vector<std::uint64_t>& sizes, std::size_t most) {
   compute::ParameterSpec spec;
   spec.name = "buffer";
   const std::uint64_t room = target_bytes(sizes);
@@ -264,7 +264,7 @@ Result<Blob> raw_ping_pong(Seat& seat, const RawPingPong& setting, std::byte* sh
   }
   PingPongs measured;
   for (const std::uint64_t bytes : sizes) {
-    DLOBD_TRY(one, play(*link, seat.rank(), source.first(bytes)));
+    DLOBD_TRY(one, play(*link, seat.rank(), source.first(bytes), most));
     // One limit for both ways.
     for (const Way way : kWays) {
       if (goes(way, bytes)) measured[way][bytes] = one;

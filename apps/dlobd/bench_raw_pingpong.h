@@ -7,7 +7,9 @@
 //             mapped, or process_vm_writev(2) into its own), then a counter says so
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,7 @@ std::uint64_t shared_bytes(const std::vector<std::uint64_t>& sizes);
 
 // The body of one of two ranks; its blob is that of ping_pong(), without copies.
 base::Result<Blob> raw_ping_pong(Seat& seat, const RawPingPong& setting, std::byte* shared,
-                                 const std::vector<std::uint64_t>& sizes);
+                                 const std::vector<std::uint64_t>& sizes,
+                                 std::size_t most = std::numeric_limits<std::size_t>::max());
 
 }  // namespace dlobd::app

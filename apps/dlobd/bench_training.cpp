@@ -6,8 +6,11 @@
 #include <memory>
 #include <string>
 
+#include "bench_designs.h"
+#include "bench_network.h"
 #include "bench_options.h"
 #include "compute/plugin.h"
+#include "stacks/stack.h"
 
 namespace dlobd::app {
 
@@ -25,6 +28,7 @@ struct TrainingOptions : BenchOptions {
   std::int64_t local_batch_size = 64;
   std::int64_t steps = 300;
   std::string data = "data/mnist";
+  DesignChoices designs;
   std::string bare;  // the program bare_libtorch; empty: beside this one
   TrainingOptions() { rounds = 5; }
 };
@@ -160,16 +164,15 @@ struct TrainingBench {
     const std::string batch = std::to_string(options.local_batch_size);
     const std::string steps = std::to_string(options.steps);
     std::vector<Arm> all;
-    all.push_back(design(kAllReduce, fmt::format("allreduce, {} ranks", options.ranks),
-                         {"--stack", "allreduce"}));
+    // What all are compared to, and its second time, are there whatever the designs.
+    all.push_back(design(kAllReduce, "allreduce", {"--stack", "allreduce"}));
     all.push_back(
         design("allreduce_again", "the same, a second time (A/A)", {"--stack", "allreduce"}));
-    all.push_back(design("caffeonspark_faithful",
-                         fmt::format("caffeonspark faithful, {} ranks", options.ranks),
-                         {"--stack", "caffeonspark", "--behaviour", "faithful"}));
-    all.push_back(design("caffeonspark_fixed",
-                         fmt::format("caffeonspark fixed, {} ranks", options.ranks),
-                         {"--stack", "caffeonspark", "--behaviour", "fixed"}));
+    DLOBD_TRY(networks, networks_here(interrupt));
+    DLOBD_TRY(designs, designs_of(options.designs, bench_stacks(), networks));
+    for (const auto& one : designs) {
+      if (one.name != kAllReduce) all.push_back(design(one.name, one.title, one.words));
+    }
     all.push_back(lone("lone", "a lone rank", 1));
     all.push_back(lone("lone_together", fmt::format("{} lone ranks at once, summed", options.ranks),
                        options.ranks));
@@ -226,8 +229,9 @@ void print_table(const TrainingBench& bench, const std::vector<Arm>& arms,
                  const Campaign& campaign) {
   const auto& o = bench.options;
   fmt::print(
-      "LeNet on MNIST, batch {} a rank, {} steps, 1 thread a rank, {} rounds, seed {}\n{}\n\n",
-      o.local_batch_size, o.steps, campaign.rounds(), o.seed, machine_line());
+      "LeNet on MNIST, {} ranks, batch {} a rank, {} steps, 1 thread a rank, {} rounds, seed "
+      "{}\n{}\n\n",
+      o.ranks, o.local_batch_size, o.steps, campaign.rounds(), o.seed, machine_line());
   std::vector<std::vector<std::string>> lines{{"", "images/s", "rate to allreduce's, in a round",
                                                "first step s", "peak MiB", "above bare MiB",
                                                "own loop %", "of it update %"}};
@@ -269,6 +273,9 @@ void print_json(const TrainingBench& bench, const Campaign& campaign) {
                    {"seed", o.seed},
                    {"local_batch_size", o.local_batch_size},
                    {"steps", o.steps},
+                   {"stacks", o.designs.stacks},
+                   {"behaviours", o.designs.behaviours},
+                   {"networks", o.designs.networks},
                    {"data", o.data},
                    {"environment", bench.environment}};
   fmt::print("{}\n", all.dump());
@@ -317,11 +324,35 @@ int bench_training(const TrainingOptions& options) {
 
 }  // namespace
 
+std::vector<BenchStack> bench_stacks() {
+  std::vector<BenchStack> all;
+  for (const auto* stack : stacks::all_stacks()) {
+    BenchStack one;
+    one.name = stack->name;
+    if (stack->design().behaviour) one.behaviours = {"faithful", "fixed"};
+    if (stack->improved != nullptr) one.behaviours.emplace_back("improved");
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
 void add_bench_training(CLI::App& bench, int& status) {
   auto options = std::make_shared<TrainingOptions>();
   auto* verb = bench.add_subcommand(
       "training", "LeNet through each design, against lone ranks, bare libtorch and PyTorch");
   add_bench_options(*verb, *options);
+  verb->add_option("--stacks", options->designs.stacks, "Names with a comma between, or all")
+      ->delimiter(',')
+      ->capture_default_str();
+  verb->add_option("--behaviours", options->designs.behaviours,
+                   "faithful, fixed, improved, or all; of the stacks that have them")
+      ->delimiter(',')
+      ->capture_default_str();
+  verb->add_option("--networks", options->designs.networks,
+                   "tcp, rdma_shm, rdma_tcp_ofi_rxm, or all of this host; stand-ins for RDMA are "
+                   "named beside their figures")
+      ->delimiter(',')
+      ->capture_default_str();
   verb->add_option("--local-batch-size", options->local_batch_size, "Samples of one rank's step")
       ->capture_default_str();
   verb->add_option("--steps", options->steps, "Steps of a run")->capture_default_str();
@@ -330,6 +361,7 @@ void add_bench_training(CLI::App& bench, int& status) {
   verb->footer(R"(Examples:
   dlobd bench training
   dlobd bench training --peers --rounds 7
+  dlobd bench training --stacks all --behaviours all --networks tcp,rdma_shm --rounds 6
   dlobd bench training --arms lone,bare --steps 200 --rounds 10
   dlobd bench training --json > training.json
 
