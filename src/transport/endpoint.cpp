@@ -13,6 +13,7 @@ Endpoint::Endpoint(base::Loop& loop, int rank, int world_size)
 
 base::Task<base::Result<Arrival>> Endpoint::next(Kind kind) {
   CHECK(kind < kMaxKinds, "kind {} of at most {}", kind, kMaxKinds);
+  if (arrivals_[kind].size() == 0 && !error_) glance();
   return arrivals_[kind].pop();
 }
 

@@ -134,6 +134,8 @@ class Endpoint {
   void count_sent(Traffic traffic, std::uint64_t bytes);
   void link_broke(int peer, base::Error why);
   virtual void failed() = 0;  // close links, wake writers
+  // next() finds nothing: what comes within a microsecond or two may be taken before it waits.
+  virtual void glance() {}
 
  private:
   base::Loop& loop_;

@@ -50,7 +50,7 @@ struct Statistics {
   std::uint64_t temporary_registrations = 0;
   std::uint64_t registrations = 0;
   std::uint64_t fragments = 0;       // one-sided operations posted
-  std::uint64_t injected_bytes = 0;  // tiny writes, which the provider copies
+  std::uint64_t injected_bytes = 0;  // small writes, which the provider copies
   std::uint64_t waits_for_credit = 0;
   std::uint64_t strangers = 0;  // packets that did not know this rank's key
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "transport/fabric/providers.h"
@@ -16,6 +17,14 @@ constexpr std::uint32_t kReserve = 4;
 constexpr std::uint32_t kMostCredits = 64;
 constexpr std::size_t kMostWrites = 512;  // posted and not completed
 constexpr std::size_t kPacketSlots = 64;
+// So little is copied by the provider rather than waited for.
+constexpr std::size_t kInjectBytes = 256;
+
+// shm copies what it injects and what it does not, up to this size: injecting saves a completion.
+// What is larger the target copies, and keeps its queue locked meanwhile: who posts to it waits.
+// Two ranks that write to each other would take turns, were it not for few writes at a time.
+constexpr std::size_t kSharedFragment = 1U << 20;
+constexpr std::uint32_t kSharedWrites = 4;
 
 }  // namespace
 
@@ -65,6 +74,10 @@ base::Result<void> Engine::open() {
   fragment_bytes_ = std::min(options_.fragment_bytes, info.ep_attr->max_msg_size);
   if (fragment_bytes_ == 0) fragment_bytes_ = info.ep_attr->max_msg_size;
   marks_tail_ = opened().provider == "tcp;ofi_rxm";
+  const bool shared = opened().provider == "shm";
+  injected_write_bytes_ = shared ? inject_bytes_ : std::min(inject_bytes_, kInjectBytes);
+  if (shared) fragment_bytes_ = std::min(fragment_bytes_, kSharedFragment);
+  most_writes_ = shared ? kSharedWrites : std::numeric_limits<std::uint32_t>::max();
   mark_width_ = info.domain_attr->cq_data_size >= 8 ? MarkWidth::wide : MarkWidth::narrow;
   const auto others = static_cast<std::size_t>(world_size() - 1);
   if (others > 0) {
@@ -185,7 +198,8 @@ base::Task<base::Result<void>> Engine::write(Write write) {
     outgoing.local = source->local;
   }
   count_sent(write.traffic, write.bytes.size());
-  auto sent = co_await transmit(to, outgoing);
+  base::Result<void> sent;
+  if (!start(to, outgoing)) sent = co_await finish(to, outgoing);
   if (source != nullptr) memory_.give_back(source);
   co_return sent;
 }
@@ -200,28 +214,26 @@ base::Task<base::Result<void>> Engine::send(Message message) {
   outgoing.header.parts = outgoing.steps = packets_of(message.bytes.size());
   count_sent(message.traffic, message.bytes.size());
   statistics_.copied_bytes += message.bytes.size();
-  auto sent = co_await transmit(peer(message.peer), outgoing);
+  Peer& to = peer(message.peer);
+  base::Result<void> sent;
+  if (!start(to, outgoing)) sent = co_await finish(to, outgoing);
   co_return sent;
 }
 
-base::Task<base::Result<void>> Engine::transmit(Peer& to, Outgoing& outgoing) {
+bool Engine::start(Peer& to, Outgoing& outgoing) {
   outgoing.header.sequence = to.next_sent++;
   if (to.broken) {
     outgoing.abandoned = true;
-  } else {
-    enqueue(to, outgoing);
-    // What the provider completes at once needs no turn of the loop.
-    if (!outgoing.done && !outgoing.abandoned) poll();
-    progress_->kick();
-    if (!outgoing.done && !outgoing.abandoned) co_await finish(outgoing);
+    return false;
   }
-  if (outgoing.done) co_return base::Result<void>();
-  lost(to);
-  auto failure = co_await verdict();
-  co_return failure;
+  enqueue(to, outgoing);
+  // What the provider completes at once needs no turn of the loop.
+  if (!outgoing.done && !outgoing.abandoned) poll();
+  progress_->kick(outgoing.header.sender_ready);
+  return outgoing.done;
 }
 
-base::Task<void> Engine::finish(Outgoing& outgoing) {
+base::Task<base::Result<void>> Engine::finish(Peer& to, Outgoing& outgoing) {
   auto keep = [&outgoing](auto handler) {
     outgoing.resume = base::UniqueFunction<void()>(std::move(handler));
   };
@@ -229,6 +241,10 @@ base::Task<void> Engine::finish(Outgoing& outgoing) {
     co_await asio::async_initiate<const asio::use_awaitable_t<base::Executor>&, void()>(
         keep, base::use_task);
   }
+  if (outgoing.done) co_return base::Result<void>();
+  lost(to);
+  auto failure = co_await verdict();
+  co_return failure;
 }
 
 Statistics Engine::statistics() const {

@@ -45,6 +45,7 @@ class Engine final : public FabricEndpoint {
 
  protected:
   void failed() override;
+  void glance() override;
 
  private:
   enum class Posted { yes, again, broken };
@@ -55,8 +56,9 @@ class Engine final : public FabricEndpoint {
   base::Result<void> open_buffers();
   Header header_of(PacketType type, int rank, Notification notification, Traffic traffic,
                    std::size_t bytes);
-  base::Task<base::Result<void>> transmit(Peer& to, Outgoing& outgoing);
-  base::Task<void> finish(Outgoing& outgoing);
+  // True: done, nothing to wait for.
+  bool start(Peer& to, Outgoing& outgoing);
+  base::Task<base::Result<void>> finish(Peer& to, Outgoing& outgoing);
   base::Task<base::Result<void>> verdict();
   void lost(Peer& to);
   void break_link(Peer& with, base::ErrorKind kind, const std::string& why);
@@ -77,7 +79,8 @@ class Engine final : public FabricEndpoint {
   // Out.
   void enqueue(Peer& to, Outgoing& outgoing);
   void control(Peer& to, PacketType type, std::vector<std::byte> payload);
-  void pump(Peer& to);
+  // `now`: of the call that led here.
+  void pump(Peer& to, base::Time now);
   void block(Peer& to);
   std::size_t retry_blocked();
   struct Fragment {
@@ -89,6 +92,7 @@ class Engine final : public FabricEndpoint {
   // Into steps, and marks to expect.
   void divide(Outgoing& outgoing) const;
   [[nodiscard]] bool needs_credit(const Outgoing& outgoing) const;
+  [[nodiscard]] bool must_wait(const Peer& to, const Outgoing& outgoing) const;
   Posted post_step(Peer& to, Outgoing& outgoing);
   Posted post_fragment(Peer& to, Outgoing& outgoing, std::uint32_t number);
   // completion: also where the provider would take it without one.
@@ -99,6 +103,7 @@ class Engine final : public FabricEndpoint {
 
   // In.
   std::size_t poll();
+  std::size_t read_events();
   void on_event(const fi_cq_data_entry& event);
   void on_error();
   void on_receive(Operation& receive, std::size_t bytes);
@@ -120,7 +125,9 @@ class Engine final : public FabricEndpoint {
   std::map<RegionId, const Registration*> regions_;
   MarkWidth mark_width_ = MarkWidth::narrow;
   std::size_t inject_bytes_ = 0;
+  std::size_t injected_write_bytes_ = 0;  // a write of so many is injected
   std::size_t fragment_bytes_ = 0;
+  std::uint32_t most_writes_ = 0;  // posted to one peer and not completed
   // One mark a write, on its last few bytes, and no one-sided operation without completion. For
   // tcp;ofi_rxm, which keeps the order of all that goes to a peer, and which crashes (rxm of
   // libfabric 1.17) when a link ends within others.
@@ -143,6 +150,10 @@ class Engine final : public FabricEndpoint {
   std::string hello_refused_;  // the last of a stranger or an answer, for errors
   bool leaving_ = false;
   bool polling_ = false;
+  base::Time polled_{0};     // when the events in hand were read
+  std::uint64_t woken_ = 0;  // who waited for what an event brought
+  bool in_part_ = false;     // the last events brought only part of a message
+  bool held_back_ = false;   // a write waits for an earlier one: must_wait()
   bool closed_ = false;
   Statistics statistics_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);  // for what is posted to the loop

@@ -61,6 +61,10 @@ base::Task<base::Result<void>> Engine::connect(
   Progress::Calls calls;
   calls.poll = [this] { return poll(); };
   calls.may_wait = [this] { return blocked_.empty() && unposted_.empty() && adapter_->may_wait(); };
+  calls.expects = [this] {
+    return std::any_of(peers_.begin(), peers_.end(),
+                       [](const Peer& each) { return each.outstanding > 0; });
+  };
   calls.before_sleep = [this] { watch(); };
   progress_->start(std::move(calls));
   for (int other = rank() + 1; other < world_size(); ++other) {

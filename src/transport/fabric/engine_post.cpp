@@ -11,18 +11,17 @@ namespace dlobd::transport::fabric {
 
 namespace {
 
-// So little is copied by the provider rather than waited for.
-constexpr std::size_t kInjectBytes = 256;
 // The last bytes of a write, which alone carry a mark where marks_tail_.
 constexpr std::size_t kTailBytes = 64;
 
 }  // namespace
 
 void Engine::enqueue(Peer& to, Outgoing& outgoing) {
-  if (to.idle()) to.progress = loop().now();
+  const base::Time now = outgoing.header.sender_ready;
+  if (to.idle()) to.progress = now;
   if (to.head == nullptr) {
     to.head = to.tail = &outgoing;
-    pump(to);
+    pump(to, now);
     if (to.head != nullptr && to.credits == 0) ++statistics_.waits_for_credit;
   } else {
     to.tail->next = &outgoing;
@@ -31,19 +30,20 @@ void Engine::enqueue(Peer& to, Outgoing& outgoing) {
 }
 
 void Engine::control(Peer& to, PacketType type, std::vector<std::byte> payload) {
-  if (to.idle()) to.progress = loop().now();
+  const base::Time now = loop().now();
+  if (to.idle()) to.progress = now;
   ControlPacket packet;
   packet.header.type = type;
   packet.header.bytes = payload.size();
   packet.header.sequence = to.next_sent;
   packet.payload = std::move(payload);
   to.control.push_back(std::move(packet));
-  pump(to);
-  progress_->kick();
+  pump(to, now);
+  progress_->kick(now);
 }
 
 // Posts what credit and provider allow.
-void Engine::pump(Peer& to) {
+void Engine::pump(Peer& to, base::Time now) {
   if (to.blocked || closed_) return;
   while (!to.broken && !to.control.empty()) {
     const ControlPacket& packet = to.control.front();
@@ -56,9 +56,13 @@ void Engine::pump(Peer& to) {
     Outgoing& outgoing = *to.head;
     const std::uint32_t price = needs_credit(outgoing) ? 1 : 0;
     if (to.credits < price) return;
+    if (must_wait(to, outgoing)) {
+      held_back_ = true;
+      return;
+    }
     if (post_step(to, outgoing) != Posted::yes) return;
     to.credits -= price;
-    to.progress = loop().now();
+    to.progress = now;
     if (++outgoing.posted < outgoing.steps) continue;
     to.head = outgoing.next;
     if (to.head == nullptr) to.tail = nullptr;
@@ -78,7 +82,7 @@ std::size_t Engine::retry_blocked() {
   for (const int rank : again) {
     Peer& to = peer(rank);
     to.blocked = false;
-    pump(to);
+    pump(to, loop().now());
     if (closed_) return moved;
     if (!to.blocked) ++moved;
   }
@@ -121,6 +125,12 @@ bool Engine::needs_credit(const Outgoing& outgoing) const {
          fragment_of(outgoing, outgoing.posted - 1).marked;
 }
 
+// A write's next part is not to be posted before an earlier one is through.
+bool Engine::must_wait(const Peer& to, const Outgoing& outgoing) const {
+  return to.writes >= most_writes_ && outgoing.header.type == PacketType::envelope &&
+         outgoing.bytes.size() > injected_write_bytes_;
+}
+
 Engine::Posted Engine::post_fragment(Peer& to, Outgoing& outgoing, std::uint32_t number) {
   const Fragment fragment = fragment_of(outgoing, number);
   const std::span<const std::byte> bytes = fragment.bytes;
@@ -131,7 +141,7 @@ Engine::Posted Engine::post_fragment(Peer& to, Outgoing& outgoing, std::uint32_t
   const std::uint64_t data = encode(mark, mark_width_);
   const std::uint64_t address = outgoing.remote_address + fragment.offset_bytes;
   fid_ep* endpoint = adapter_->endpoint();
-  if (fragment.marked && !marks_tail_ && bytes.size() <= std::min(inject_bytes_, kInjectBytes)) {
+  if (fragment.marked && !marks_tail_ && bytes.size() <= injected_write_bytes_) {
     const Posted done = posted(to, fi_inject_writedata(endpoint, bytes.data(), bytes.size(), data,
                                                        to.address, address, outgoing.remote_key));
     if (done != Posted::yes) return done;
@@ -156,6 +166,7 @@ Engine::Posted Engine::post_fragment(Peer& to, Outgoing& outgoing, std::uint32_t
   write.owner = &outgoing;
   ++outgoing.pending;
   ++to.outstanding;
+  ++to.writes;
   ++statistics_.fragments;
   return done;
 }
@@ -206,6 +217,7 @@ Engine::Posted Engine::posted(Peer& to, ssize_t code) {
 
 void Engine::complete(Outgoing& outgoing) {
   outgoing.done = true;
+  ++woken_;
   if (outgoing.resume) loop().post(std::move(outgoing.resume));
 }
 

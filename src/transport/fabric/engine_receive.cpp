@@ -12,6 +12,10 @@ namespace dlobd::transport::fabric {
 namespace {
 
 constexpr std::size_t kEvents = 16;
+// The rest of a message that has come in part is looked for so often before others get a turn.
+constexpr int kFollow = 16;
+// A microsecond or two.
+constexpr int kGlances = 12;
 // No peer can be so far ahead of a message that is still to come.
 constexpr std::uint32_t kFarthest = 1U << 14;
 
@@ -25,10 +29,39 @@ bool is_among(const Operations& operations, const void* context) {
 std::size_t Engine::poll() {
   if (closed_ || polling_) return 0;
   polling_ = true;
+  const std::uint64_t woken = woken_;
+  std::size_t found = read_events();
+  for (int i = 0; i < kFollow && found > 0 && !closed_; ++i) {
+    // What the peer took while this one took its bytes makes room: before anybody adds them up.
+    const bool room = std::exchange(held_back_, false) && i == 0;
+    const bool rest = in_part_ && woken_ == woken;
+    if (!room && !rest) break;
+    found += read_events();
+  }
+  if (!closed_ && !unposted_.empty()) {
+    for (Operation* receive : std::exchange(unposted_, {})) post_receive(*receive);
+  }
+  if (!closed_ && !blocked_.empty()) found += retry_blocked();
+  polling_ = false;
+  return found;
+}
+
+// A short answer is here before the loop has turned once.
+void Engine::glance() {
+  if (!progress_ || !progress_->running()) return;
+  const std::uint64_t woken = woken_;
+  for (int i = 0; i < kGlances && woken_ == woken && !closed_; ++i) {
+    if (poll() == 0) Progress::pause();
+  }
+}
+
+std::size_t Engine::read_events() {
   std::array<fi_cq_data_entry, kEvents> events;
   const ssize_t got = fi_cq_read(adapter_->queue(), events.data(), events.size());
   std::size_t found = 0;
   if (got > 0) {
+    polled_ = loop().now();
+    in_part_ = false;
     for (; found < static_cast<std::size_t>(got) && !closed_; ++found) on_event(events[found]);
   } else if (got == -FI_EAVAIL) {
     on_error();
@@ -38,11 +71,6 @@ std::size_t Engine::poll() {
                      fmt::format("reading an RDMA completion queue failed: provider {}: {}",
                                  opened().provider, reason(got))));
   }
-  if (!closed_ && !unposted_.empty()) {
-    for (Operation* receive : std::exchange(unposted_, {})) post_receive(*receive);
-  }
-  if (!closed_ && !blocked_.empty()) found += retry_blocked();
-  polling_ = false;
   return found;
 }
 
@@ -78,7 +106,7 @@ void Engine::on_event(const fi_cq_data_entry& event) {
       Peer& to = peer(operation->peer);
       free_packets_.push_back(operation);
       --to.outstanding;
-      to.progress = loop().now();
+      to.progress = polled_;
       if (leaving_) changed_.wake_all();
       break;
     }
@@ -88,10 +116,12 @@ void Engine::on_event(const fi_cq_data_entry& event) {
 void Engine::on_written(Operation& write) {
   Peer& to = peer(write.peer);
   --to.outstanding;
-  to.progress = loop().now();
+  --to.writes;
+  to.progress = polled_;
   Outgoing* owner = std::exchange(write.owner, nullptr);
   free_writes_.push_back(&write);
   if (owner != nullptr && --owner->pending == 0 && owner->posted == owner->steps) complete(*owner);
+  if (to.head != nullptr && !to.broken) pump(to, polled_);  // it may have waited for this one
   if (leaving_) changed_.wake_all();
 }
 
@@ -113,6 +143,7 @@ void Engine::on_error() {
     if (operation->type == Operation::Type::packet) {
       free_packets_.push_back(operation);
     } else {
+      --to.writes;
       // Its writer is abandoned with the link; until then the operation counts as its.
       if (operation->owner != nullptr) --operation->owner->pending;
     }
@@ -183,8 +214,8 @@ void Engine::on_packet(Peer& from, const Header& header, std::span<const std::by
   if (from.broken) return;
   if (header.credits > 0) {
     from.credits += header.credits;
-    if (from.head != nullptr) from.progress = loop().now();
-    pump(from);
+    if (from.head != nullptr) from.progress = polled_;
+    pump(from, polled_);
     if (closed_ || from.broken) return;
   }
   switch (header.type) {
@@ -240,7 +271,10 @@ Partial* Engine::partial_of(Peer& from, std::uint32_t sequence, std::uint32_t di
 void Engine::settle(Peer& from) {
   while (!from.partial.empty() && !closed_) {
     Partial& first = from.partial.front();
-    if (!first.header || first.parts < first.header->parts) break;
+    if (!first.header || first.parts < first.header->parts) {
+      in_part_ = true;
+      break;
+    }
     const Notification& named = first.header->notification;
     if (first.parts > first.header->parts ||
         (first.marked &&
@@ -266,6 +300,7 @@ void Engine::deliver(Peer& from, Partial& partial) {
   arrival.sender_ready = header.sender_ready;
   arrival.payload = std::move(partial.payload);
   statistics_.copied_bytes += arrival.payload.size();
+  ++woken_;
   arrived(header.notification.kind, std::move(arrival), header.traffic);
 }
 

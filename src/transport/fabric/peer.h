@@ -74,6 +74,7 @@ struct Peer {
   Outgoing* head = nullptr;
   Outgoing* tail = nullptr;
   std::uint32_t outstanding = 0;  // operations posted to it that have not completed
+  std::uint32_t writes = 0;       // of them, one-sided
   base::Time progress{0};         // when the last of them did, or the first was posted
   bool blocked = false;           // the provider was busy: tried again
 

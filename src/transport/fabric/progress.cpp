@@ -15,6 +15,8 @@ constexpr base::Duration kBurst = std::chrono::microseconds(2);
 constexpr base::Duration kAlone = std::chrono::microseconds(6);
 constexpr int kPollsPerLook = 8;  // at the clock
 constexpr base::Duration kFirstNap = std::chrono::microseconds(25);
+// What was posted to a peer that computes may take so long: a nap would miss its end.
+constexpr base::Duration kExpecting = std::chrono::milliseconds(1);
 // A descriptor is trusted for so long.
 constexpr base::Duration kLongestWait = std::chrono::milliseconds(20);
 constexpr std::uint64_t kSampled = 64;  // one burst in so many
@@ -32,6 +34,12 @@ Progress::Progress(base::Loop& loop, base::Duration spin, base::Duration nap, in
   if (descriptor >= 0) descriptor_.emplace(loop.context().get_executor(), descriptor);
 }
 
+void Progress::pause() {
+#if defined(__x86_64__)
+  for (int i = 0; i < 5; ++i) __builtin_ia32_pause();
+#endif
+}
+
 void Progress::start(Calls calls) {
   calls_ = std::move(calls);
   running_ = true;
@@ -39,9 +47,9 @@ void Progress::start(Calls calls) {
   schedule();
 }
 
-void Progress::kick() {
+void Progress::kick(base::Time now) {
   if (!running_) return;
-  busy_ = loop_.now();
+  busy_ = now;
   if (!sleeping_) return;
   ++sleeps_;  // what the sleep has pending finds another number
   sleeping_ = false;
@@ -73,14 +81,15 @@ void Progress::schedule() {
 
 void Progress::turn() {
   if (!running_ || sleeping_) return;
-  const bool idle = loop_.now() - busy_ >= spin_;
-  const bool found = burst(idle);
+  base::Time now = loop_.now();
+  const bool idle = now - busy_ >= patience(now);
+  const bool found = burst(idle, now);
   if (!running_) return;
   if (found) {
-    busy_ = loop_.now();
+    busy_ = loop_.now();  // what was found may have taken its time
     next_nap_ = kFirstNap;
     schedule();
-  } else if (const base::Duration since = loop_.now() - busy_; since < spin_) {
+  } else if (const base::Duration since = now - busy_; since < patience(now)) {
     // The peer that is waited for, or a computation, may want this core.
     if (since >= kAlone) ::sched_yield();
     schedule();
@@ -89,19 +98,29 @@ void Progress::turn() {
   }
 }
 
-bool Progress::burst(bool once) {
+// How long it is polled for the next event, by `now`.
+base::Duration Progress::patience(base::Time now) const {
+  if (descriptor_ || spin_ >= kExpecting || now - busy_ < spin_) return spin_;
+  return calls_.expects() ? kExpecting : spin_;
+}
+
+bool Progress::burst(bool once, base::Time& now) {
   const bool sampled = bursts_++ % kSampled == 0;
   const base::Duration cpu = sampled ? thread_cpu() : base::Duration(0);
-  const base::Time end = loop_.now() + kBurst;
+  const base::Time end = now + kBurst;
   std::uint64_t empty = 0;
   bool found = false;
   do {
     for (int i = 0; i < kPollsPerLook && running_ && !found; ++i) {
       found = calls_.poll() > 0;
-      if (!found) ++empty;
+      if (found) break;
+      ++empty;
       if (once) break;
+      pause();
     }
-  } while (!once && running_ && !found && loop_.now() < end);
+    if (found || once || !running_) break;
+    now = loop_.now();
+  } while (now < end);
   polls_ += empty;
   if (sampled && !found && empty > 0) {
     sampled_polls_ += empty;

@@ -1,6 +1,6 @@
 // Drives a provider from the loop: polls while there is something to find, then for the idle time
-// in short bursts that let others run, then sleeps, on the provider's descriptor or by a timer that
-// grows to the longest nap.
+// (longer while something is expected) in short bursts that let others run, then sleeps, on the
+// provider's descriptor or by a timer that grows to the longest nap.
 //
 // What polls that found nothing cost is told apart from work: their number, times the CPU time of
 // one, measured on a sample of them. stop() ends it for good.
@@ -23,25 +23,30 @@ class Progress : public std::enable_shared_from_this<Progress> {
   struct Calls {
     std::function<std::size_t()> poll;  // returns how much it found
     std::function<bool()> may_wait;     // the descriptor will tell of the next
+    std::function<bool()> expects;      // something posted is not through: it will come soon
     std::function<void()> before_sleep;
   };
   // descriptor: -1 for none; not closed here.
   Progress(base::Loop& loop, base::Duration spin, base::Duration nap, int descriptor);
 
   void start(Calls calls);
-  // Something was posted: polls again.
-  void kick();
+  // Something was posted, at this time: polls again.
+  void kick(base::Time now);
   void stop();
+  [[nodiscard]] bool running() const { return running_; }
+  // Leaves the queue alone for a moment: who writes to it needs it, too.
+  static void pause();
 
   [[nodiscard]] base::Duration polling_cpu() const;
   [[nodiscard]] std::uint64_t polls() const { return polls_; }
   [[nodiscard]] std::uint64_t sleeps() const { return sleeps_; }
 
  private:
+  [[nodiscard]] base::Duration patience(base::Time now) const;
   void schedule();
   void turn();
-  // Polls until something is found or the burst is over.
-  bool burst(bool once);
+  // Polls until something is found or the burst is over; `now` becomes when it ended.
+  bool burst(bool once, base::Time& now);
   void sleep();
   void wake(std::uint64_t sleep);
 
