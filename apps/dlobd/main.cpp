@@ -12,6 +12,7 @@
 #include "doctor.h"
 #include "exit_status.h"
 #include "launch_environment.h"
+#include "signals_at_start.h"
 #include "train.h"
 #include "training/identity.h"
 
@@ -52,13 +53,9 @@ int refuse(const CLI::App& app, const CLI::ParseError& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  dlobd::app::own_signals();
   // A file that may not grow and a reader that has gone are errors of the write, told like others.
   std::signal(SIGXFSZ, SIG_IGN);
-#ifndef DLOBD_SANITIZED
-  // A provider that libfabric loads (libpsm2) would write a file of its own where a rank crashes: it
-  // set its handlers before main.
-  for (const int crash : {SIGSEGV, SIGBUS, SIGILL, SIGABRT, SIGFPE}) std::signal(crash, SIG_DFL);
-#endif
   CLI::App app(
       "Deep learning over big data: trains through the designs of the DLoBD stacks, and measures "
       "them.",
