@@ -63,9 +63,9 @@ struct ChildPlan {
   sigset_t none;
   ::sigemptyset(&none);
   ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGQUIT}) {
-    ::signal(number, SIG_DFL);
-  }
+  // Handlers end with exec. Of what is ignored, this is the launcher's own affair; the rest is the
+  // wish of whoever started it.
+  for (const int number : {SIGPIPE, SIGCHLD}) ::signal(number, SIG_DFL);
 
   // First out of the way of the numbers that they shall have.
   constexpr int kFree = kListenFd + 1;

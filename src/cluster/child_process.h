@@ -21,7 +21,7 @@ struct ChildProcess {
 
 // `argv` and `environment` are whole. `listen_fd` becomes kListenFd; -1: none. The child is the
 // leader of a new process group, with no signal blocked, and is killed when the calling thread
-// ends.
+// ends. SIGPIPE and SIGCHLD have their default action; other ignored signals stay ignored.
 base::Result<ChildProcess> start_child(const std::vector<std::string>& argv,
                                        const std::vector<std::string>& environment, int listen_fd);
 

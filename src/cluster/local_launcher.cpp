@@ -15,6 +15,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/signals.h"
 #include "cluster/child_process.h"
 #include "cluster/report_pipe.h"
 #include "cluster/tcp_link.h"
@@ -41,7 +42,11 @@ class SignalReader {
   SignalReader() {
     sigset_t ours;
     ::sigemptyset(&ours);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::sigaddset(&ours, number);
+    ::sigaddset(&ours, SIGCHLD);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+      // A descriptor would hand over what is to be ignored.
+      if (!base::is_ignored(number)) ::sigaddset(&ours, number);
+    }
     ::pthread_sigmask(SIG_BLOCK, &ours, &before_);
     fd_.reset(::signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK));
   }

@@ -1,12 +1,13 @@
 // Starts N ranks as processes of this host, and sees them to their end. Blocks the calling thread.
 //
 // Each rank has a process group of its own (a terminal's Ctrl-C reaches the launcher, which passes
-// SIGINT and SIGTERM on), dies with the launcher's thread even when that is killed
+// SIGINT, SIGTERM and SIGHUP on), dies with the launcher's thread even when that is killed
 // (PR_SET_PDEATHSIG), reads nothing on stdin, and finds two descriptors: kReportFd, its report
 // pipe, and on rank 0 kListenFd, a listening socket for the hub. When a rank ends badly, the others
 // have `grace` to end by themselves, then SIGTERM, then SIGKILL; ranks that are stopped (SIGSTOP)
 // go as soon as all the others have ended. No process of any rank's group is left when the call
-// returns.
+// returns. A signal that this process ignores (nohup) is neither taken nor passed on, and its ranks
+// ignore it too.
 #pragma once
 
 #include <cstddef>
@@ -68,7 +69,8 @@ struct LaunchOutcome {
 };
 
 // io_error or invalid_argument when the ranks could not be started; those already started are
-// ended. While it runs, SIGINT, SIGTERM, SIGHUP and SIGCHLD of the calling thread are its own;
+// ended. While it runs, SIGCHLD and those of SIGINT, SIGTERM, SIGHUP that are not ignored are its
+// own, of the calling thread;
 // other threads of the process should have them blocked. A second signal of the terminal puts the
 // ranks down at once.
 base::Result<LaunchOutcome> launch_local(const LaunchOptions& options,

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/signals.h"
 #include "cluster/in_process_link.h"
 #include "cluster/tcp_link.h"
 #include "metrics/process.h"
@@ -39,7 +40,10 @@ class RealRank {
         replicas_(replicas),
         observers_(observers),
         identity_(job_identity(config, placement.token)),
-        signals_(loop_.context(), SIGINT, SIGTERM) {
+        signals_(loop_.context()) {
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+      if (!base::is_ignored(number)) signals_.add(number);
+    }
     identity_.news = observers.news;
     // Ranks that differ in it would wait for each other in vain: they do not join.
     identity_.configuration +=

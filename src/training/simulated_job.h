@@ -38,7 +38,7 @@ class SimulatedJob {
   compute::ParameterArena& arena(int rank) { return *arenas_[static_cast<std::size_t>(rank)]; }
 
   // Runs until nothing is left that could happen, and gives how each rank ended: nothing for one
-  // that waits for ever. SIGINT and SIGTERM ask for an agreed end.
+  // that waits for ever. SIGINT, SIGTERM and SIGHUP ask for an agreed end.
   std::vector<std::optional<base::Result<End>>> run();
   // When, by rank; zero for one that has not ended.
   [[nodiscard]] const std::vector<base::Time>& end_times() const { return end_times_; }

@@ -1,0 +1,15 @@
+// What a parent process has decided about a signal of this one. A signal that is ignored from the
+// start (nohup's SIGHUP, the SIGINT of a shell's background job) is not ours to take. Any thread.
+#pragma once
+
+#include <csignal>
+
+namespace dlobd::base {
+
+inline bool is_ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && (action.sa_flags & SA_SIGINFO) == 0 &&
+         action.sa_handler == SIG_IGN;
+}
+
+}  // namespace dlobd::base
