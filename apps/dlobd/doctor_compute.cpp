@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "compute/blas.h"
 #include "compute/plugin.h"
@@ -96,15 +95,9 @@ Capability blas_in_use(const json& report) {
   if (const std::string why = word(report, "blas_chosen_because"); !why.empty()) {
     one.found += fmt::format(" ({})", why);
   }
-  const auto lower = [](std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
-    return text;
-  };
-  if (!expected.empty() && lower(kernel) != lower(expected)) {
+  if (auto advice = compute::slow_kernel(kernel, expected)) {
     one.finding = Finding::note;
-    one.remedy = fmt::format(
-        "this CPU can run {}: unset OPENBLAS_CORETYPE, or install a newer OpenBLAS", expected);
+    one.remedy = std::move(*advice);
   }
   one.details = report;
   return one;
@@ -155,8 +148,7 @@ std::vector<Capability> check_compute(const Variables& variables) {
   all.push_back(blas_in_use(loaded ? report : ask_child(blas_alone_json, preset_kernel)));
   all.push_back(blas_installed(compute::Blas::openblas, "apt install libopenblas0-pthread"));
   all.push_back(blas_installed(compute::Blas::reference, "apt install libblas3"));
-  all.push_back(
-      blas_installed(compute::Blas::mkl, "pip install mkl, and configure with DLOBD_MKL_FOLDER"));
+  all.push_back(blas_installed(compute::Blas::mkl, "make mkl"));
   return all;
 }
 

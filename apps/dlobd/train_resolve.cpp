@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 
@@ -207,6 +208,14 @@ Result<void> resolve_processor(const TrainOptions& o, training::Config& config) 
           fmt::format("this build has no libtorch for --processor {}: {} is not there; build "
                       "with DLOBD_TORCH=ON",
                       o.processor, plugin.string()));
+    }
+    // A rank would die of what it traps on, or find out by itself, too late to be refused.
+    const char* preset = std::getenv("OPENBLAS_CORETYPE");
+    if (preset != nullptr && !o.launched) {
+      compute::BlasOptions blas;
+      blas.blas = config.blas;
+      blas.preset_kernel = preset;
+      DLOBD_TRY_VOID(works, compute::check_preset_kernel(blas));
     }
   }
   return {};

@@ -3,10 +3,14 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
@@ -51,10 +55,14 @@ std::string openblas_core(void* library) {
 enum class Trial { right, wrong_product, another_kernel, died };
 
 // Loads OpenBLAS with one kernel in a child process and multiplies there: a kernel that computes
-// nonsense or traps takes only the child with it. "" leaves the choice to OpenBLAS.
+// nonsense or traps takes only the child with it, and leaves nothing behind. "" leaves the choice
+// to OpenBLAS.
 Trial try_kernel(const std::string& path, const std::string& kernel) {
   const pid_t child = fork();
   if (child == 0) {
+    for (const int trap : {SIGILL, SIGSEGV, SIGBUS, SIGFPE, SIGABRT}) std::signal(trap, SIG_DFL);
+    const rlimit no_core{};
+    setrlimit(RLIMIT_CORE, &no_core);
     alarm(10);
     if (!kernel.empty()) set_variable("OPENBLAS_CORETYPE", kernel);
     void* library = open_library(path);
@@ -89,11 +97,26 @@ struct Kernel {
   std::string because;
 };
 
+// The user's own choice is respected where it works.
+base::Result<Kernel> try_preset(const std::string& path, const std::string& preset) {
+  const Trial trial = try_kernel(path, preset);
+  const std::string set = "OPENBLAS_CORETYPE was set in the environment";
+  if (trial == Trial::right) return Kernel{preset, set};
+  // OpenBLAS then chooses by itself, and so it is tried.
+  if (trial == Trial::another_kernel && try_kernel(path, "") == Trial::right) {
+    return Kernel{
+        "", fmt::format("{}, but {} is not in this OpenBLAS, which chose by itself", set, preset)};
+  }
+  return base::fail(
+      ErrorKind::invalid_argument,
+      fmt::format("the kernel of OPENBLAS_CORETYPE {}; unset it, and one that this CPU can run is "
+                  "chosen: {}, {}",
+                  describe(trial), preset, path));
+}
+
 base::Result<Kernel> choose_kernel(const std::string& path, const BlasOptions& options,
                                    const CpuFeatures& cpu) {
-  if (!options.preset_kernel.empty()) {
-    return Kernel{options.preset_kernel, "OPENBLAS_CORETYPE was set in the environment"};
-  }
+  if (!options.preset_kernel.empty()) return try_preset(path, options.preset_kernel);
   std::string passed_over;
   std::vector<std::string> candidates = openblas_kernels(cpu);
   candidates.emplace_back();
@@ -228,8 +251,8 @@ base::Result<std::string> find_blas(Blas blas, const std::string& mkl_folder) {
     const std::string folder = mkl_folder_of(mkl_folder);
     if (folder.empty()) {
       return base::fail(ErrorKind::not_found,
-                        "MKL is not part of this build: install PyPI's mkl and configure with "
-                        "-DDLOBD_MKL_FOLDER=<the folder of libmkl_rt.so.2>");
+                        "MKL is not part of this build: `make mkl` installs it apart and "
+                        "configures the build for it; --mkl-folder names one that is there");
     }
     for (const char* file : {"libmkl_rt.so.3", "libmkl_rt.so.2", "libmkl_rt.so.1"}) {
       const std::string path = fmt::format("{}/{}", folder, file);
@@ -253,6 +276,28 @@ base::Result<std::string> find_blas(Blas blas, const std::string& mkl_folder) {
                     blas == Blas::reference
                         ? "the reference BLAS is not installed (Debian: apt install libblas3)"
                         : "OpenBLAS is not installed (Debian: apt install libopenblas0-pthread)");
+}
+
+base::Result<void> check_preset_kernel(const BlasOptions& options) {
+  const bool openblas = options.blas.value_or(Blas::openblas) == Blas::openblas;
+  if (!openblas || options.preset_kernel.empty()) return {};
+  const auto path = find_blas(Blas::openblas, "");
+  if (!path) return {};
+  DLOBD_TRY_VOID(kernel, try_preset(*path, options.preset_kernel));
+  return {};
+}
+
+std::optional<std::string> slow_kernel(std::string_view kernel, std::string_view expected) {
+  const auto same = [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) ==
+           std::tolower(static_cast<unsigned char>(b));
+  };
+  if (expected.empty() ||
+      std::equal(kernel.begin(), kernel.end(), expected.begin(), expected.end(), same)) {
+    return std::nullopt;
+  }
+  return fmt::format("this CPU can run {}: unset OPENBLAS_CORETYPE, or install a newer OpenBLAS",
+                     expected);
 }
 
 base::Result<BlasReport> load_blas(const BlasOptions& options) {

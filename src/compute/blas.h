@@ -47,15 +47,24 @@ struct BlasReport {
 
 struct BlasOptions {
   std::optional<Blas> blas;  // none: OpenBLAS where it is installed, else the reference BLAS
-  // Set in the user's environment as OPENBLAS_CORETYPE: respected, and reported. "" for unset.
+  // Set in the user's environment as OPENBLAS_CORETYPE: tried like any other, respected, and
+  // reported. "" for unset.
   std::string preset_kernel;
   std::string mkl_folder;  // with libmkl_rt.so; "" for the build's (DLOBD_MKL_FOLDER)
   int threads = 1;         // of one rank
 };
 
 // Loads the library into this process. not_found: not installed (says which package has it);
-// unavailable: no kernel of it multiplies correctly here.
+// unavailable: no kernel of it multiplies correctly here; invalid_argument: the preset one does
+// not.
 base::Result<BlasReport> load_blas(const BlasOptions& options);
+
+// The same error for a preset kernel, from children alone: this process loads nothing.
+base::Result<void> check_preset_kernel(const BlasOptions& options);
+
+// What to do where the kernel in use is not the one that this CPU should have; nothing where it is,
+// or where the library chooses by itself.
+std::optional<std::string> slow_kernel(std::string_view kernel, std::string_view expected);
 
 // Where it lies on this host, without loading it; for `doctor`.
 base::Result<std::string> find_blas(Blas blas, const std::string& mkl_folder);
