@@ -8,11 +8,13 @@
 #include <filesystem>
 #include <utility>
 
+#include "compute/blas.h"
 #include "exit_status.h"
 #include "metrics/process.h"
 #include "metrics/run_folder.h"
 #include "training/checkpoint.h"
 #include "training/identity.h"
+#include "training/replicas.h"
 
 namespace dlobd::app {
 
@@ -51,11 +53,9 @@ std::string closing_lines(const metrics::RunRecord& record, const training::Conf
   const auto& summary = record.summary;
   std::string text = fmt::format("{} through {}", config.model, record.config.stack);
   if (record.config.behaviour) text += fmt::format(" ({})", *record.config.behaviour);
-  // Soft-RoCE has an adapter's provider: only what was opened tells.
-  const bool stand_in = record.environment.software_rdma.value_or(false);
-  text += fmt::format(" on {} rank{}, {}{}: {} steps, {} samples", config.ranks,
-                      config.ranks == 1 ? "" : "s", training::network_label(config),
-                      stand_in ? ", software stand-in" : "", summary.steps, summary.samples_seen);
+  text += fmt::format(" on {} rank{}, {}: {} steps, {} samples", config.ranks,
+                      config.ranks == 1 ? "" : "s", training::network_label(config), summary.steps,
+                      summary.samples_seen);
   const bool simulated = record.source == metrics::RunSource::simulated;
   if (summary.train_seconds) {
     text += simulated ? fmt::format(", {:.6f} s of virtual time", *summary.train_seconds)
@@ -110,7 +110,25 @@ RunView::RunView(const training::Config& config, std::uint64_t train_records,
 
 void RunView::add(int rank, std::span<const std::byte> blob) {
   recorder_.add(rank, blob);
+  const auto* started = recorder_.started(rank);
+  if (started != nullptr && met_.insert(rank).second) meet(rank, started->environment);
   if (!json_) show_progress();
+}
+
+// Once a rank; before its first step.
+void RunView::meet(int rank, const metrics::Environment& environment) {
+  if (rank == 0 && !json_ && config_.processor.needs_libtorch()) {
+    show(stderr, training::computation_text(config_, environment) + "\n");
+  }
+  const auto& kernel = environment.blas_kernel;
+  if (!kernel) return;
+  const auto advice = compute::slow_kernel(*kernel, environment.blas_expected_kernel.value_or(""));
+  if (advice) {
+    recorder_.warn(
+        fmt::format("the BLAS computes with its {} kernels on {}, where it could be "
+                    "faster: {}",
+                    *kernel, environment.host, *advice));
+  }
 }
 
 void RunView::show_progress() {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 
@@ -33,6 +34,7 @@ class RunView {
 
  private:
   [[nodiscard]] std::optional<std::string> last_checkpoint() const;
+  void meet(int rank, const metrics::Environment& environment);
   void show_progress();
   [[nodiscard]] base::Result<std::filesystem::path> write(const metrics::RunRecord& record) const;
 
@@ -42,6 +44,7 @@ class RunView {
   std::uint64_t total_steps_;
   metrics::RunRecorder recorder_;
   metrics::Progress progress_;
+  std::set<int> met_;  // ranks that have started
   std::size_t rows_shown_ = 0;
   std::size_t evaluations_shown_ = 0;
 };

@@ -30,12 +30,14 @@ struct Environment {
   std::optional<std::string> provider_used;  // full name: "verbs;ofi_rxm"
   std::optional<bool> software_rdma;
   std::optional<std::string> interface;
-  std::optional<std::int64_t> link_speed;  // bits per second, as the driver says
-  std::optional<std::string> libfabric;    // version
-  std::optional<std::string> libtorch;     // version
-  std::optional<std::string> onednn;       // version
-  std::optional<std::string> blas;         // "openblas 0.3.21"
-  std::optional<std::string> blas_kernel;  // "SkylakeX"
+  std::optional<std::int64_t> link_speed;           // bits per second, as the driver says
+  std::optional<std::string> libfabric;             // version
+  std::optional<std::string> libtorch;              // version
+  std::optional<std::string> onednn;                // version
+  std::optional<std::string> blas;                  // "openblas 0.3.21"
+  std::optional<std::string> blas_kernel;           // "SkylakeX"
+  std::optional<std::string> blas_expected_kernel;  // the one that this CPU should have
+  std::optional<std::string> blas_chosen_because;
   std::optional<std::string> cuda;
   std::optional<std::string> cudnn;
   // Field name -> why it is nothing.

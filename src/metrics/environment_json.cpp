@@ -26,6 +26,8 @@ void for_each_field(Env& environment, Visit visit) {
   visit("onednn", environment.onednn);
   visit("blas", environment.blas);
   visit("blas_kernel", environment.blas_kernel);
+  visit("blas_expected_kernel", environment.blas_expected_kernel);
+  visit("blas_chosen_because", environment.blas_chosen_because);
   visit("cuda", environment.cuda);
   visit("cudnn", environment.cudnn);
 }

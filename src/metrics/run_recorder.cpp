@@ -55,6 +55,11 @@ void RunRecorder::add(int rank, std::span<const std::byte> blob) {
   add(rank, *report);
 }
 
+const RankStarted* RunRecorder::started(int rank) const {
+  const auto found = started_.find(rank);
+  return found == started_.end() ? nullptr : &found->second;
+}
+
 void RunRecorder::add(int rank, const Report& report) {
   // The sender is who it is by its link, whatever the report says.
   std::visit(Overloaded{[&](const RankStarted& value) { started_.insert_or_assign(rank, value); },

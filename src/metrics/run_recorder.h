@@ -39,6 +39,9 @@ class RunRecorder {
   [[nodiscard]] const std::vector<StepRow>& steps() const { return steps_; }
   [[nodiscard]] const std::vector<EvaluationRow>& evaluations() const { return evaluations_; }
 
+  // nullptr: this rank has not said yet that it started.
+  [[nodiscard]] const RankStarted* started(int rank) const;
+
   // The record as things stand, summary included.
   [[nodiscard]] RunRecord record(RunStatus status, std::optional<std::string> error = {}) const;
   // record() and write_run().

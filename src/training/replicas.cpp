@@ -47,7 +47,8 @@ std::unique_ptr<compute::ParameterArena> Replicas::make_parameters(std::uint64_t
 
 void Replicas::describe(metrics::Environment& environment) const {
   if (!plugin_) {
-    for (const char* field : {"libtorch", "onednn", "blas", "blas_kernel", "cuda", "cudnn"}) {
+    for (const char* field : {"libtorch", "onednn", "blas", "blas_kernel", "blas_expected_kernel",
+                              "blas_chosen_because", "cuda", "cudnn"}) {
       environment.unknown[field] = "not used by processor " + processor_.text();
     }
     return;
@@ -65,22 +66,28 @@ void Replicas::describe(metrics::Environment& environment) const {
   fill(environment.onednn, "onednn", report.onednn, "this libtorch has none");
   fill(environment.blas, "blas", report.blas.library, "libtorch brings its own");
   fill(environment.blas_kernel, "blas_kernel", report.blas.kernel, "the library does not say");
+  fill(environment.blas_expected_kernel, "blas_expected_kernel", report.blas.expected_kernel,
+       "the library chooses by itself");
+  fill(environment.blas_chosen_because, "blas_chosen_because", report.blas.chosen_because,
+       "nothing was chosen");
   fill(environment.cuda, "cuda", report.cuda, "this libtorch has none");
   fill(environment.cudnn, "cudnn", report.cudnn, "this libtorch has none");
 }
 
-std::string Replicas::text() const {
-  if (!plugin_) return processor_.text();
-  const auto& report = plugin_->report;
-  std::string text = "libtorch " + report.libtorch;
-  if (processor_.kind == Processor::Kind::cpu_onednn) text += ", oneDNN " + report.onednn;
-  if (processor_.is_gpu()) text += ", " + report.gpu;
-  text += ", " + report.blas.library;
-  if (!report.blas.kernel.empty()) {
-    text +=
-        fmt::format(" with its {} kernels ({})", report.blas.kernel, report.blas.chosen_because);
+std::string computation_text(const Config& config, const metrics::Environment& environment) {
+  if (!environment.libtorch) return config.processor.text();
+  std::string text = "libtorch " + *environment.libtorch;
+  if (config.processor.kind == Processor::Kind::cpu_onednn && environment.onednn) {
+    text += ", oneDNN " + *environment.onednn;
   }
-  return text;
+  if (config.processor.is_gpu() && environment.gpu) text += ", " + *environment.gpu;
+  if (environment.blas) text += ", " + *environment.blas;
+  if (environment.blas_kernel)
+    text += fmt::format(" with its {} kernels", *environment.blas_kernel);
+  if (environment.blas_chosen_because)
+    text += fmt::format(" ({})", *environment.blas_chosen_because);
+  return fmt::format("{}; {} thread{} a rank", text, config.threads,
+                     config.threads == 1 ? "" : "s");
 }
 
 }  // namespace dlobd::training

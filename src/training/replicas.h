@@ -33,8 +33,6 @@ class Replicas {
 
   // Fills what the libraries in use say of themselves.
   void describe(metrics::Environment& environment) const;
-  // For people: "libtorch 1.13.1, oneDNN 2.7, openblas 0.3.21 (SkylakeX: ...)"
-  [[nodiscard]] std::string text() const;
 
  private:
   explicit Replicas(compute::Model model) : model_(std::move(model)) {}
@@ -44,5 +42,9 @@ class Replicas {
   std::optional<compute::Profile> profile_;
   std::optional<compute::TorchPlugin> plugin_;
 };
+
+// For people, what a rank computes by, as its environment has it: "libtorch 1.13.1, oneDNN 2.7,
+// openblas 0.3.21 with its Zen kernels (the CPU has AVX2 and FMA (AMD EPYC)); 2 threads a rank".
+std::string computation_text(const Config& config, const metrics::Environment& environment);
 
 }  // namespace dlobd::training
