@@ -52,6 +52,9 @@ std::vector<std::unique_ptr<transport::Endpoint>> endpoints_on(base::Loop& loop,
   options.provider = provider;
   if (provider.starts_with("tcp")) options.address = "127.0.0.1";
   options.token = "exchange";
+  // Not what is tested here, and emulated adapters are slow to connect.
+  options.peer_timeout = std::chrono::minutes(2);
+  options.connect_timeout = std::chrono::minutes(2);
   std::vector<std::unique_ptr<transport::Endpoint>> endpoints;
   for (int rank = 0; rank < world_size; ++rank) {
     auto endpoint = fabric::FabricEndpoint::make(loop, rank, world_size, options);
