@@ -83,6 +83,14 @@ Capability library(const std::string& name, const std::string& version, const st
   return one;
 }
 
+Capability gpu_library(const std::string& name, const std::string& version,
+                       const std::string& why_none) {
+  Capability one = library(name, version, why_none,
+                           "a CUDA build of libtorch by CMAKE_PREFIX_PATH (PyPI's torch is one)");
+  if (!version.empty()) one.found += " in libtorch (unverified on a GPU)";
+  return one;
+}
+
 // The BLAS in use, its kernel held against what the CPU can do.
 Capability blas_in_use(const json& report) {
   Capability one = library("blas", word(report, "blas"), word(report, "error"),
@@ -137,14 +145,11 @@ std::vector<Capability> check_compute(const Variables& variables) {
                         absent("this libtorch is built without oneDNN"),
                         "another libtorch by CMAKE_PREFIX_PATH (PyPI's torch has oneDNN)"));
   const std::string cuda = word(report, "cuda");
-  Capability gpu = library("cuda", cuda.empty() ? "" : cuda + " in libtorch (unverified on a GPU)",
-                           absent("this libtorch is built without CUDA"),
-                           "a CUDA build of libtorch by CMAKE_PREFIX_PATH (PyPI's torch is one)");
+  Capability gpu = gpu_library("cuda", cuda, absent("this libtorch is built without CUDA"));
   gpu.details["gpus"] = report.value("gpus", 0);
   all.push_back(std::move(gpu));
-  all.push_back(library("cudnn", word(report, "cudnn"),
-                        absent("this libtorch is built without cuDNN"),
-                        "a CUDA build of libtorch by CMAKE_PREFIX_PATH (PyPI's torch is one)"));
+  all.push_back(
+      gpu_library("cudnn", word(report, "cudnn"), absent("this libtorch is built without cuDNN")));
   all.push_back(blas_in_use(loaded ? report : ask_child(blas_alone_json, preset_kernel)));
   all.push_back(blas_installed(compute::Blas::openblas, "apt install libopenblas0-pthread"));
   all.push_back(blas_installed(compute::Blas::reference, "apt install libblas3"));

@@ -193,7 +193,8 @@ Capability check_gpus() {
   for (const auto& [model, count] : counts) {
     one.found += fmt::format("{}{} x {}", one.found.empty() ? "" : ", ", count, model);
   }
-  one.found += fmt::format(", driver {}", gpus.driver.value_or("not known"));
+  one.found += fmt::format(", driver {} (unverified on a GPU: `make check-gpu` verifies)",
+                           gpus.driver.value_or("not known"));
   return one;
 }
 

@@ -102,6 +102,11 @@ RunView::RunView(const training::Config& config, std::uint64_t train_records,
                                             config.layout().world_size(), source}),
       progress_(goal_of(config, total_steps_), isatty(STDERR_FILENO) == 1,
                 [](std::string_view text) { show(stderr, text); }) {
+  if (config.processor.is_gpu()) {
+    warn(fmt::format("processor {} is unverified on a GPU: `make check-gpu` holds it against the "
+                     "CPU on a host that has one",
+                     config.processor.text()));
+  }
   if (json) return;
   show(stderr, fmt::format("{} rank{}, batch {} each and {} in all ({} stays when ranks change)\n",
                            config.ranks, config.ranks == 1 ? "" : "s", config.batch.local,
