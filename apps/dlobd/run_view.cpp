@@ -1,6 +1,7 @@
 #include "run_view.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -86,6 +87,11 @@ void show(std::FILE* where, std::string_view text) {
   std::fflush(where);
 }
 
+std::size_t columns_of_stderr() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 }  // namespace
 
 void complain(const base::Error& error) {
@@ -100,12 +106,14 @@ RunView::RunView(const training::Config& config, std::uint64_t train_records,
       recorder_(training::run_config(config),
                 metrics::RunRecorder::Start{metrics::process_started_unix_ns(),
                                             config.layout().world_size(), source}),
-      progress_(goal_of(config, total_steps_), isatty(STDERR_FILENO) == 1,
-                [](std::string_view text) { show(stderr, text); }) {
+      progress_(
+          goal_of(config, total_steps_), isatty(STDERR_FILENO) == 1,
+          [](std::string_view text) { show(stderr, text); }, columns_of_stderr) {
   if (config.processor.is_gpu()) {
-    warn(fmt::format("processor {} is unverified on a GPU: `make check-gpu` holds it against the "
-                     "CPU on a host that has one",
-                     config.processor.text()));
+    warn(
+        fmt::format("processor {} is unverified on a GPU: `make check-gpu` holds it against the "
+                    "CPU on a host that has one",
+                    config.processor.text()));
   }
   if (json) return;
   show(stderr, fmt::format("{} rank{}, batch {} each and {} in all ({} stays when ranks change)\n",

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace dlobd::metrics {
 namespace {
@@ -28,18 +30,36 @@ std::string clock_text(double seconds) {
 }
 
 std::string progress_line(const ProgressPoint& point, const ProgressGoal& goal,
-                          const ProgressPace& pace) {
+                          const ProgressPace& pace, std::size_t width) {
   const auto of = [](std::uint64_t value, const std::optional<std::uint64_t>& total) {
     return total ? fmt::format("{}/{}", value, *total) : fmt::format("{}", value);
   };
-  std::string line = fmt::format("epoch {}  step {}", of(point.epoch + 1, goal.epochs),
-                                 of(point.step, goal.steps));
-  if (std::isfinite(point.loss)) line += fmt::format("  loss {:.4f}", point.loss);
-  if (point.accuracy) line += fmt::format("  accuracy {:.2f} %", 100 * *point.accuracy);
-  if (pace.samples_per_second)
-    line += fmt::format("  {} samples/s", grouped(*pace.samples_per_second));
-  if (pace.seconds_left) line += fmt::format("  {} left", clock_text(*pace.seconds_left));
-  return line;
+  // In the order of the line; the higher the rank, the sooner a part goes.
+  struct Part {
+    int rank;
+    std::string text;
+  };
+  std::vector<Part> parts;
+  parts.push_back({4, fmt::format("epoch {}", of(point.epoch + 1, goal.epochs))});
+  parts.push_back({0, fmt::format("step {}", of(point.step, goal.steps))});
+  if (std::isfinite(point.loss)) parts.push_back({1, fmt::format("loss {:.4f}", point.loss)});
+  if (point.accuracy) {
+    parts.push_back({5, fmt::format("accuracy {:.2f} %", 100 * *point.accuracy)});
+  }
+  if (pace.samples_per_second) {
+    parts.push_back({3, fmt::format("{} samples/s", grouped(*pace.samples_per_second))});
+  }
+  if (pace.seconds_left) {
+    parts.push_back({2, fmt::format("{} left", clock_text(*pace.seconds_left))});
+  }
+  while (true) {
+    std::string line;
+    for (const Part& part : parts) line += (line.empty() ? "" : "  ") + part.text;
+    if (line.size() <= width) return line;
+    if (parts.size() == 1) return line.substr(0, width);
+    parts.erase(std::max_element(parts.begin(), parts.end(),
+                                 [](const Part& a, const Part& b) { return a.rank < b.rank; }));
+  }
 }
 
 ProgressPace Progress::pace() const {
@@ -75,14 +95,18 @@ void Progress::update(const ProgressPoint& point, base::Time now) {
 void Progress::show() {
   shown_any_ = true;
   shown_last_ = true;
-  std::string line = progress_line(*last_, goal_, pace());
   if (!terminal_) {
-    write_(line + "\n");
+    write_(progress_line(*last_, goal_, pace()) + "\n");
     return;
   }
+  // In the last column the cursor of some terminals stands on the next line already.
+  const std::size_t columns = columns_ ? columns_() : 0;
+  const std::size_t room = columns > 1 ? columns - 1 : kWholeLine;
+  std::string line = progress_line(*last_, goal_, pace(), room);
   const std::size_t width = line.size();
   // Blanks over what a longer line left.
-  if (width < width_) line.append(width_ - width, ' ');
+  const std::size_t covered = std::min(width_, room);
+  if (width < covered) line.append(covered - width, ' ');
   width_ = width;
   write_("\r" + line);
 }

@@ -3,6 +3,7 @@
 // is that of the last ten seconds. Belongs to one thread; the clock is the caller's.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -35,8 +36,10 @@ struct ProgressPace {
 };
 
 // "epoch 1/3  step 120/938  loss 0.1234  accuracy 97.1 %  4,512 samples/s  00:12 left"
+// In a narrower space parts go: the accuracy, the epoch, the rate, the time left, the loss.
+inline constexpr std::size_t kWholeLine = static_cast<std::size_t>(-1);
 std::string progress_line(const ProgressPoint& point, const ProgressGoal& goal,
-                          const ProgressPace& pace);
+                          const ProgressPace& pace, std::size_t width = kWholeLine);
 // "01:05", "1:01:05"
 std::string clock_text(double seconds);
 
@@ -44,8 +47,10 @@ class Progress {
  public:
   // Gets whole pieces of text, line ends included.
   using Write = std::function<void(std::string_view)>;
-  Progress(ProgressGoal goal, bool terminal, Write write)
-      : goal_(goal), terminal_(terminal), write_(std::move(write)) {}
+  // How wide the terminal is now; 0: it does not say.
+  using Columns = std::function<std::size_t()>;
+  Progress(ProgressGoal goal, bool terminal, Write write, Columns columns = {})
+      : goal_(goal), terminal_(terminal), write_(std::move(write)), columns_(std::move(columns)) {}
 
   // Shows the point if it is time to. `now` never goes back.
   void update(const ProgressPoint& point, base::Time now);
@@ -60,6 +65,7 @@ class Progress {
   ProgressGoal goal_;
   bool terminal_;
   Write write_;
+  Columns columns_;
   std::optional<ProgressPoint> last_;
   base::Time shown_at_{0};
   bool shown_any_ = false;

@@ -34,6 +34,44 @@ TEST(Progress, TheLineSaysWhatIsKnown) {
       "epoch 1/3  step 120/2814  loss 0.1235  accuracy 97.12 %  1,234,567 samples/s  01:05 left");
 }
 
+TEST(Progress, ANarrowLineLosesWhatMattersLeast) {
+  ProgressPoint point = at_step(120);
+  point.accuracy = 0.97123;
+  ProgressGoal goal;
+  goal.epochs = 3;
+  goal.steps = 2814;
+  ProgressPace pace;
+  pace.samples_per_second = 1234567.4;
+  pace.seconds_left = 64.2;
+  const std::string whole = progress_line(point, goal, pace);
+  EXPECT_EQ(progress_line(point, goal, pace, whole.size()), whole);
+  EXPECT_EQ(progress_line(point, goal, pace, 79),
+            "epoch 1/3  step 120/2814  loss 0.5000  1,234,567 samples/s  01:05 left");
+  EXPECT_EQ(progress_line(point, goal, pace, 65),
+            "step 120/2814  loss 0.5000  1,234,567 samples/s  01:05 left");
+  EXPECT_EQ(progress_line(point, goal, pace, 40), "step 120/2814  loss 0.5000  01:05 left");
+  EXPECT_EQ(progress_line(point, goal, pace, 20), "step 120/2814");
+  for (std::size_t width = 1; width <= whole.size(); ++width) {
+    EXPECT_LE(progress_line(point, goal, pace, width).size(), width);
+  }
+}
+
+TEST(Progress, ATerminalThatIsMadeNarrowerHasNoLineThatWraps) {
+  std::string text;
+  std::size_t columns = 60;
+  Progress progress(
+      {}, true, [&](std::string_view piece) { text += piece; }, [&] { return columns; });
+  progress.update(at_step(1), milliseconds(0));
+  progress.update(at_step(1000), milliseconds(500));
+  EXPECT_GT(text.size(), 40U);
+  text.clear();
+  columns = 30;
+  progress.update(at_step(2000), milliseconds(1000));
+  EXPECT_EQ(text.front(), '\r');
+  EXPECT_EQ(text.size(), 30U);  // the line, blanks over the longer one before, and '\r'
+  EXPECT_NE(text.find("step 2000"), std::string::npos) << text;
+}
+
 TEST(Progress, TimesRoundUp) {
   EXPECT_EQ(clock_text(0), "00:00");
   EXPECT_EQ(clock_text(59.2), "01:00");
