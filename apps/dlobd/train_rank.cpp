@@ -144,6 +144,12 @@ int train_rank(const TrainOptions& options, const Resolved& resolved) {
     }
     placement.listen_fd = *fd;
   }
+  if (!options.launched && placement.rank > 0) {
+    if (auto known = cluster::wait_for_name(options.rendezvous); !known) {
+      complain(known.error());
+      return kRefused;
+    }
+  }
   const char* kernel = std::getenv("OPENBLAS_CORETYPE");
   auto replicas =
       training::Replicas::load(resolved.config, resolved.model, kernel != nullptr ? kernel : "");

@@ -14,6 +14,7 @@
 #include "compute/model.h"
 #include "compute/plugin.h"
 #include "compute/profile.h"
+#include "compute/reference.h"
 #include "connections.h"
 #include "design_text.h"
 #include "libfabric_size.h"
@@ -313,6 +314,9 @@ Result<Resolved> resolve(const TrainOptions& o, storage::Store& store) {
                        none_given ? std::optional<std::int64_t>(64) : o.local_batch_size,
                        o.global_batch_size, config.ranks, dataset.count(records::Part::train)));
   config.batch = batch;
+  if (config.processor.kind == compute::Processor::Kind::reference) {
+    DLOBD_TRY_VOID(fits, compute::check_reference(model));
+  }
   if (config.processor.kind == compute::Processor::Kind::profile) {
     DLOBD_TRY(profile, compute::read_profile(config.processor.profile_path));
     base::VirtualLoop loop;

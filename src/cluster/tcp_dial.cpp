@@ -1,8 +1,10 @@
 #include <fmt/format.h>
+#include <netdb.h>
 
 #include <algorithm>
 #include <asio/ip/basic_resolver.hpp>
 #include <asio/redirect_error.hpp>
+#include <thread>
 #include <utility>
 
 #include "cluster/tcp_link.h"
@@ -60,7 +62,31 @@ Task<Result<std::vector<Endpoint>>> resolve(base::Loop& loop, HostPort parts) {
   co_return endpoints;
 }
 
+base::Failure unknown(const HostPort& parts, const std::string& why) {
+  return base::fail(ErrorKind::not_found,
+                    fmt::format("cannot find the host of rank 0: {}: {}; correct the rendezvous, "
+                                "or name the host by its address",
+                                parts.host, why));
+}
+
 }  // namespace
+
+Result<void> wait_for_name(const std::string& address) {
+  DLOBD_TRY(parts, parse_host_port(address));
+  const base::Time start = base::steady_now();
+  while (true) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    const int code = ::getaddrinfo(parts.host.c_str(), nullptr, &hints, &found);
+    if (code == 0) {
+      ::freeaddrinfo(found);
+      return {};
+    }
+    if (base::steady_now() - start > kLongestUnknown) return unknown(parts, ::gai_strerror(code));
+    std::this_thread::sleep_for(kLongestPause);
+  }
+}
 
 Task<Result<std::unique_ptr<Link>>> dial(base::Loop& loop, std::string address,
                                          base::Time deadline) {
@@ -75,10 +101,7 @@ Task<Result<std::unique_ptr<Link>>> dial(base::Loop& loop, std::string address,
     if (!endpoints) {
       last = endpoints.error().message;
       if (loop.now() - start > kLongestUnknown) {
-        co_return base::fail(ErrorKind::not_found,
-                             fmt::format("cannot find the host of rank 0: {}: {}; correct the "
-                                         "rendezvous, or name the host by its address",
-                                         parts->host, last));
+        co_return unknown(*parts, last);
       }
     } else {
       for (const Endpoint& where : *endpoints) {

@@ -29,6 +29,10 @@ struct HostPort {
 // "node1:7000", "127.0.0.1:0", "[::1]:7000". invalid_argument for anything else.
 base::Result<HostPort> parse_host_port(const std::string& address);
 
+// Until the host has an address; blocks the thread. not_found where it has none after the seconds
+// in which hosts that start together come to know each other.
+base::Result<void> wait_for_name(const std::string& address);
+
 // Connects to `address`, again and again with growing pauses until `deadline` (the loop's clock),
 // since the other side may start later. deadline_exceeded names host, port, the last refusal and
 // what to do.

@@ -206,9 +206,7 @@ class Reference final : public ModelReplica {
 
 }  // namespace
 
-base::Result<std::unique_ptr<Replica>> make_reference(base::Loop& loop,
-                                                      std::unique_ptr<Worker> worker,
-                                                      const Model& model) {
+base::Result<void> check_reference(const Model& model) {
   for (const Layer& layer : model.layers) {
     if (layer.kind != LayerKind::relu && layer.kind != LayerKind::fully_connected) {
       return base::fail(base::ErrorKind::unavailable,
@@ -217,6 +215,13 @@ base::Result<std::unique_ptr<Replica>> make_reference(base::Loop& loop,
                                     model.name));
     }
   }
+  return {};
+}
+
+base::Result<std::unique_ptr<Replica>> make_reference(base::Loop& loop,
+                                                      std::unique_ptr<Worker> worker,
+                                                      const Model& model) {
+  DLOBD_TRY_VOID(layers, check_reference(model));
   return std::make_unique<Reference>(loop, std::move(worker), model);
 }
 

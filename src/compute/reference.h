@@ -15,6 +15,8 @@
 namespace dlobd::compute {
 
 // unavailable: a model with layers that only libtorch computes.
+base::Result<void> check_reference(const Model& model);
+// The same error.
 base::Result<std::unique_ptr<Replica>> make_reference(base::Loop& loop,
                                                       std::unique_ptr<Worker> worker,
                                                       const Model& model);
