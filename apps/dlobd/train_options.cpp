@@ -6,6 +6,8 @@
 #include <charconv>
 #include <limits>
 
+#include "empty_words.h"
+
 namespace dlobd::app {
 
 namespace {
@@ -141,6 +143,7 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
       ->group("Cluster");
   app.add_flag("--launched", o.launched)->group("");  // hidden: set by our launcher only
 
+  refuse_empty_words(app);
   app.footer(R"(Examples:
   Two ranks on this machine, one epoch of MNIST through CaffeOnSpark's design:
     dlobd train --stack caffeonspark --model lenet --data data/mnist --ranks 2 --local-batch-size 32
