@@ -11,6 +11,7 @@
 
 #include "base/nearest.h"
 #include "bench_options.h"
+#include "complaint.h"
 #include "exit_status.h"
 #include "metrics/environment.h"
 
@@ -102,7 +103,7 @@ nlohmann::json machine() {
 
 int complain_of_bench(const char* name, const base::Error& error, bool started) {
   end_live_line();
-  fmt::print(stderr, "dlobd bench {}: {}\n", name, error.message);
+  complain(fmt::format("dlobd bench {}", name), error.message);
   if (error.kind == ErrorKind::cancelled) return kInterrupted;
   return started ? kFailed : kRefused;
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "complaint.h"
 #include "compute/arena.h"
 #include "compute/model.h"
 #include "compute/processor.h"
@@ -123,11 +124,11 @@ void add_describe(CLI::App& app, int& status) {
   verb->callback([options, &status] {
     const auto said = text(*options);
     if (!said) {
-      fmt::print(stderr, "dlobd describe: {}\n", said.error().message);
+      complain("dlobd describe", said.error().message);
       status = kRefused;
       return;
     }
-    fmt::print("{}", *said);
+    show(stdout, *said);
   });
 }
 

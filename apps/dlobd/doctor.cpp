@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "complaint.h"
 #include "doctor_checks.h"
 
 namespace dlobd::app {
@@ -34,18 +35,23 @@ std::optional<std::string> variable(const std::string& name) {
 
 void print_table(const std::vector<Capability>& all) {
   const bool colour = isatty(STDOUT_FILENO) == 1 && !variable("NO_COLOR");
+  std::string text;
   std::size_t widest = 0;
   for (const Capability& one : all) widest = std::max(widest, one.name.size());
   std::size_t missing = 0;
   for (const Capability& one : all) {
     const auto at = static_cast<std::size_t>(one.finding);
-    fmt::print("{}{:<7}{}  {:<{}}  {}\n", colour ? kColours[at] : "", name(one.finding),
-               colour ? "\x1b[0m" : "", one.name, widest, one.found);
-    if (!one.remedy.empty()) fmt::print("{:>{}}-> {}\n", "", widest + 11, one.remedy);
+    text += fmt::format("{}{:<7}{}  {:<{}}  {}\n", colour ? kColours[at] : "", name(one.finding),
+                        colour ? "\x1b[0m" : "", one.name, widest, one.found);
+    if (!one.remedy.empty()) {
+      text += fmt::format("{:>{}}-> {}\n", "", widest + 11, one.remedy);
+    }
     if (one.finding == Finding::missing) ++missing;
   }
-  fmt::print("\n{} of {} are there; what is missing is needed only where a run asks for it\n",
-             all.size() - missing, all.size());
+  text +=
+      fmt::format("\n{} of {} are there; what is missing is needed only where a run asks for it\n",
+                  all.size() - missing, all.size());
+  show(stdout, text);
 }
 
 void print_json(const std::vector<Capability>& all) {
@@ -58,7 +64,7 @@ void print_json(const std::vector<Capability>& all) {
                     {"details", one.details}});
   }
   const nlohmann::json out = {{"capabilities", std::move(list)}};
-  fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  show(stdout, out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <sstream>
 #include <vector>
 
 #include "base/nearest.h"
 #include "bench.h"
+#include "complaint.h"
 #include "describe.h"
 #include "doctor.h"
 #include "exit_status.h"
@@ -28,9 +30,6 @@ int refuse(const CLI::App& app, const CLI::ParseError& error) {
   }
   if (where != &app) path = "dlobd " + path;
   std::string line = error.what();
-  for (char& c : line) {
-    if (c == '\n') c = ' ';
-  }
   // A word that is no verb is told from none at all.
   const bool no_verb = where == &app && !where->remaining(false).empty();
   if (no_verb || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
@@ -46,7 +45,7 @@ int refuse(const CLI::App& app, const CLI::ParseError& error) {
     line = fmt::format("no such option or command: {}; did you mean {}?", word,
                        dlobd::base::nearest(word, known));
   }
-  fmt::print(stderr, "{}: {}; `{} --help` has examples\n", path, line, path);
+  dlobd::app::complain(path, fmt::format("{}; `{} --help` has examples", line, path));
   return dlobd::app::kRefused;
 }
 
@@ -77,12 +76,15 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& wanted) {
-    return app.exit(wanted);  // --help, --version
+    std::ostringstream text;  // of --help, --version
+    status = app.exit(wanted, text, text);
+    dlobd::app::show(stdout, text.str());
   } catch (const CLI::ParseError& error) {
     return refuse(app, error);
   } catch (const std::exception& thrown) {
-    fmt::print(stderr, "dlobd: {}\n", thrown.what());
+    dlobd::app::complain("dlobd", thrown.what());
     return dlobd::app::kFailed;
   }
+  if (!dlobd::app::output_arrived() && status == 0) status = dlobd::app::kFailed;
   return status;
 }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "complaint.h"
 #include "compute/blas.h"
 #include "exit_status.h"
 #include "metrics/process.h"
@@ -81,12 +82,6 @@ std::string closing_lines(const metrics::RunRecord& record, const training::Conf
   return text;
 }
 
-// Who reads along may leave (`| head`): the run and its record do not depend on it.
-void show(std::FILE* where, std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), where);
-  std::fflush(where);
-}
-
 std::size_t columns_of_stderr() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
@@ -95,7 +90,7 @@ std::size_t columns_of_stderr() {
 }  // namespace
 
 void complain(const base::Error& error) {
-  show(stderr, fmt::format("dlobd train: {}\n", error.message));
+  complain("dlobd train", error.message);
 }
 
 RunView::RunView(const training::Config& config, std::uint64_t train_records,
