@@ -307,6 +307,7 @@ Result<Resolved> resolve(const TrainOptions& o, storage::Store& store) {
   config.model = o.model;
 
   DLOBD_TRY(dataset, records::open_dataset(store, o.data));
+  config.data_digest = dataset.digest();
   DLOBD_TRY(model, compute::find_model(o.model, dataset.shape(), dataset.classes()));
   const bool none_given = !o.local_batch_size && !o.global_batch_size;
   DLOBD_TRY(batch, batches::batch_sizes(

@@ -1,6 +1,7 @@
 #include "records/dataset.h"
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <array>
 #include <utility>
@@ -14,6 +15,7 @@ namespace {
 using base::ErrorKind;
 
 constexpr int kClasses = 10;
+constexpr std::size_t kRecordsOfDigest = 64;
 
 std::string in_folder(const std::string& folder, const std::string& file) {
   return folder.empty() || folder.ends_with('/') ? folder + file : folder + "/" + file;
@@ -47,6 +49,16 @@ base::Result<std::string> find(const std::vector<storage::Entry>& entries,
                                     names[0], names[1]));
 }
 
+// All labels are in memory; of the pixels the first records' must do.
+base::Result<void> add_to(uLong& checksum, Reader& reader) {
+  const std::span<const std::uint8_t> labels = reader.labels();
+  checksum = crc32_z(checksum, labels.data(), labels.size());
+  DLOBD_TRY(first, reader.next(kRecordsOfDigest));
+  checksum =
+      crc32_z(checksum, reinterpret_cast<const Bytef*>(first.values.data()), first.values.size());
+  return {};
+}
+
 }  // namespace
 
 std::string_view name(Part part) {
@@ -66,6 +78,7 @@ base::Result<Dataset> open_dataset(storage::Store& store, const std::string& fol
   }
   Dataset dataset(store);
   dataset.classes_ = kClasses;
+  uLong checksum = crc32_z(0, nullptr, 0);
   for (const Part part : {Part::train, Part::test}) {
     Dataset::Files& paths = part == Part::train ? dataset.train_ : dataset.test_;
     const std::string_view prefix = part == Part::train ? "train" : "t10k";
@@ -75,6 +88,7 @@ base::Result<Dataset> open_dataset(storage::Store& store, const std::string& fol
     paths.labels = labels;
     DLOBD_TRY(reader, dataset.open(part));
     paths.count = reader->count();
+    DLOBD_TRY_VOID(read, add_to(checksum, *reader));
     if (part == Part::train) dataset.shape_ = reader->shape();
     if (reader->shape() != dataset.shape_)
       return base::fail(
@@ -83,6 +97,10 @@ base::Result<Dataset> open_dataset(storage::Store& store, const std::string& fol
                       dataset.shape_.height, dataset.shape_.width, reader->shape().height,
                       reader->shape().width, folder));
   }
+  const Shape& shape = dataset.shape_;
+  dataset.digest_ =
+      fmt::format("{} + {} of {} x {} x {}, {:08x}", dataset.train_.count, dataset.test_.count,
+                  shape.channels, shape.height, shape.width, checksum);
   return dataset;
 }
 

@@ -124,6 +124,7 @@ class IdxReader final : public Reader {
 
   [[nodiscard]] Shape shape() const override { return images_.header.shape(); }
   [[nodiscard]] std::uint64_t count() const override { return labels_.size(); }
+  [[nodiscard]] std::span<const std::uint8_t> labels() const override { return labels_; }
 
   base::Result<void> seek(std::uint64_t record) override {
     if (record > count())

@@ -43,6 +43,8 @@ class Reader {
   [[nodiscard]] virtual Shape shape() const = 0;
   // Records of the whole split.
   [[nodiscard]] virtual std::uint64_t count() const = 0;
+  // Of the whole split, in order; valid as long as the reader.
+  [[nodiscard]] virtual std::span<const std::uint8_t> labels() const = 0;
   // Sets the next record to be read; at most count().
   virtual base::Result<void> seek(std::uint64_t record) = 0;
   // At most `max_records` (> 0); none at the end.

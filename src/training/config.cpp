@@ -78,6 +78,7 @@ metrics::RunConfig run_config(const Config& config) {
   }
   const auto lacking = hypothetical(config);
   more["hypothetical"] = lacking ? nlohmann::json(*lacking) : nlohmann::json();
+  more["data_digest"] = config.data_digest;
   more["optimizer"] = exchange::name(config.optimizer.kind);
   more["batch_rule"] = batches::name(config.design.batch_rule);
   more["steps"] = config.steps ? nlohmann::json(*config.steps) : nlohmann::json();

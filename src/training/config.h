@@ -34,6 +34,7 @@ struct Config {
   int threads = 1;                    // of one rank's computation
   std::string model = "lenet";
   std::string data = "data/mnist";
+  std::string data_digest;  // of its content; ranks and checkpoints of other data are refused
   batches::Uneven uneven = batches::Uneven::drop_last;
   int ranks = 1;              // workers
   batches::BatchSizes batch;  // local and global

@@ -61,6 +61,32 @@ TEST(Dataset, takes_either_spelling_raw_or_compressed) {
   }
 }
 
+TEST(Dataset, its_digest_names_the_content) {
+  const auto digest = [](const dlobd::testing::Bytes& images, const dlobd::testing::Bytes& labels,
+                         bool compressed) {
+    storage::MemoryStore store;
+    const std::string end = compressed ? ".gz" : "";
+    const auto put = [&](const std::string& path, const dlobd::testing::Bytes& bytes) {
+      store.put(path + end, compressed ? gzip(bytes) : bytes);
+    };
+    put("d/train-images-idx3-ubyte", images);
+    put("d/train-labels-idx1-ubyte", labels);
+    put("d/t10k-images-idx3-ubyte", idx_images(5));
+    put("d/t10k-labels-idx1-ubyte", idx_labels(5));
+    const auto dataset = open_dataset(store, "d");
+    return dataset ? dataset->digest() : dataset.error().message;
+  };
+  const std::string raw = digest(idx_images(5), idx_labels(5), false);
+  EXPECT_THAT(raw, ::testing::StartsWith("5 + 5 of 1 x 4 x 3, "));
+  EXPECT_EQ(raw, digest(idx_images(5), idx_labels(5), true));
+  auto labels = idx_labels(5);
+  labels.back() = labels.back() == std::byte{0} ? std::byte{1} : std::byte{0};
+  EXPECT_NE(raw, digest(idx_images(5), labels, false));
+  auto images = idx_images(5);
+  images.back() ^= std::byte{1};
+  EXPECT_NE(raw, digest(images, idx_labels(5), false));
+}
+
 TEST(Dataset, a_missing_folder_says_how_to_get_one) {
   storage::LocalStore store;
   const auto dataset = open_dataset(store, "/nowhere/mnist");

@@ -82,6 +82,10 @@ TEST(Checkpoint, NamesWhatDiffersFromTheRun) {
   EXPECT_EQ(same.error().message,
             "the checkpoint is of another run; give what it was made with, or start without "
             "--resume: a.ckpt: learning_rate is 0.01 there, 0.02 here");
+  // Of the time before checkpoints knew their data.
+  const auto older = check_same_run(example(), example().run + "data_digest=\"5\"\n", "a.ckpt");
+  ASSERT_FALSE(older.has_value());
+  EXPECT_THAT(older.error().message, ::testing::HasSubstr("older version"));
 }
 
 TEST(Checkpoint, RefusesOtherFiles) {
