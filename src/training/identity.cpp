@@ -1,6 +1,7 @@
 #include "training/identity.h"
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -55,7 +56,10 @@ std::string identity_of(const Config& config) {
 }
 
 std::string checkpoint_path(const std::string& folder, const Config& config, std::uint64_t step) {
-  return fmt::format("{}/{}-{}-step-{:06}.ckpt", folder, config.design.stack, config.model, step);
+  const std::string run = identity_of(config);
+  const auto sum = crc32_z(0, reinterpret_cast<const Bytef*>(run.data()), run.size());
+  return fmt::format("{}/{}-{}-{:08x}-step-{:06}.ckpt", folder, config.design.stack, config.model,
+                     sum, step);
 }
 
 }  // namespace dlobd::training

@@ -23,7 +23,8 @@ std::string settings(const Config& config);
 // and by what it is computed may change.
 std::string identity_of(const Config& config);
 
-// "<folder>/caffeonspark-lenet-step-000938.ckpt"
+// "<folder>/caffeonspark-lenet-5e3a9c10-step-000938.ckpt"; the digits are of the identity, so that
+// runs of other settings may share a folder.
 std::string checkpoint_path(const std::string& folder, const Config& config, std::uint64_t step);
 
 }  // namespace dlobd::training
