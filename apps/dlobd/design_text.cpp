@@ -36,7 +36,11 @@ base::Result<stacks::Design> parse_design(const DesignWords& words, bool rdma) {
       return base::fail(base::ErrorKind::invalid_argument,
                         fmt::format("--defect takes NAME=faithful or NAME=fixed: {}", text));
     }
-    choices.defects[text.substr(0, equals)] = text.substr(equals + 1);
+    const std::string name = text.substr(0, equals);
+    if (!choices.defects.emplace(name, text.substr(equals + 1)).second) {
+      return base::fail(base::ErrorKind::invalid_argument,
+                        fmt::format("--defect has {} twice: give it once", name));
+    }
   }
   for (const auto& [name, value] : words.options) {
     if (!value.empty()) choices.options[name] = value;

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string>
 
 #include "base/nearest.h"
@@ -27,6 +29,7 @@ constexpr Bounds kRates{0, 9e18};    // in bytes per second; 0: unlimited
 // "1.25GB/s" with {"GB/s": 1e9}: 1.25e9
 Result<double> quantity(std::string_view text, const std::map<std::string_view, double>& units,
                         Bounds bounds) {
+  if (text == "0") return 0.0;
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
@@ -48,7 +51,22 @@ Result<double> quantity(std::string_view text, const std::map<std::string_view, 
 
 }  // namespace
 
+Result<void> refuse_repeated(const char* option, std::string_view words) {
+  std::set<std::string_view> seen;
+  while (!words.empty()) {
+    const auto word = words.substr(0, words.find(','));
+    words.remove_prefix(std::min(words.size(), word.size() + 1));
+    const auto key = word.substr(0, word.find('='));
+    if (!seen.insert(key).second) {
+      return fail(ErrorKind::invalid_argument,
+                  fmt::format("{} has {} twice: give it once", option, key));
+    }
+  }
+  return {};
+}
+
 Result<transport::simulated::LinkModel> parse_link(std::string_view text) {
+  DLOBD_TRY_VOID(once, refuse_repeated("--link", text));
   using namespace std::chrono_literals;
   transport::simulated::LinkModel link;
   link.latency = 20us;

@@ -143,6 +143,10 @@ Result<void> resolve_optimizer(const TrainOptions& o, training::Config& config) 
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
   DLOBD_TRY(rate, finite("--learning-rate", o.learning_rate, 0, kNoLimit));
   DLOBD_TRY(policy, exchange::LearningRate::parse(o.lr_policy, rate));
+  const auto colon = o.lr_policy.find(':');
+  if (colon != std::string::npos) {
+    DLOBD_TRY_VOID(once, refuse_repeated("--lr-policy", o.lr_policy.substr(colon + 1)));
+  }
   config.optimizer.learning_rate = policy;
   DLOBD_TRY(kind, exchange::parse_optimizer(o.optimizer));
   config.optimizer.kind = kind;
@@ -170,6 +174,14 @@ double allowed_cpus() {
   return known ? CPU_COUNT(&set) : std::numeric_limits<double>::infinity();
 }
 
+// What only libtorch heeds.
+Result<void> refuse_unused(const compute::Processor& processor, const char* option) {
+  if (processor.needs_libtorch()) return {};
+  return fail(
+      ErrorKind::invalid_argument,
+      fmt::format("--processor {} makes no use of {}: leave it out", processor.text(), option));
+}
+
 Result<void> resolve_processor(const TrainOptions& o, training::Config& config) {
   DLOBD_TRY(processor, compute::Processor::parse(o.processor));
   config.processor = processor;
@@ -177,6 +189,12 @@ Result<void> resolve_processor(const TrainOptions& o, training::Config& config) 
   if (o.threads < 0 || o.threads > 4096) {
     return fail(ErrorKind::invalid_argument,
                 fmt::format("must be from 0 to 4096: --threads {}", o.threads));
+  }
+  if (o.threads > 0) {
+    DLOBD_TRY_VOID(used, refuse_unused(processor, "--threads"));
+  }
+  if (!o.mkl_folder.empty()) {
+    DLOBD_TRY_VOID(used, refuse_unused(processor, "--mkl-folder"));
   }
   const auto environment = metrics::read_environment();
   const double cpus =
@@ -189,9 +207,8 @@ Result<void> resolve_processor(const TrainOptions& o, training::Config& config) 
       o.threads > 0 ? static_cast<int>(o.threads) : std::max(1, static_cast<int>(share));
   if (o.blas) {
     DLOBD_TRY(blas, compute::parse_blas(*o.blas));
-    if (processor.needs_libtorch()) {
-      DLOBD_TRY_VOID(found, compute::find_blas(blas, o.mkl_folder));
-    }
+    DLOBD_TRY_VOID(used, refuse_unused(processor, "--blas"));
+    DLOBD_TRY_VOID(found, compute::find_blas(blas, o.mkl_folder));
     config.blas = blas;
   }
   if (processor.is_gpu() && !environment.gpu) {
@@ -245,6 +262,19 @@ Result<void> resolve_placement(const TrainOptions& o) {
                 "--network simulated runs all ranks in one process: leave --rank out");
   }
   return {};
+}
+
+// Steps and samples of the whole run must be countable.
+Result<void> check_length(const training::Config& config, std::uint64_t records) {
+  const auto shards = batches::shard_sizes(records, config.ranks);
+  DLOBD_TRY(plan, batches::agree_on_steps(shards, config.batch.local, config.uneven));
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const std::uint64_t each = config.batch.global * (config.steps ? 1 : plan.steps);
+  const std::uint64_t wanted = config.steps ? *config.steps : config.epochs.value_or(1);
+  if (wanted <= kMost / each) return {};
+  return fail(ErrorKind::invalid_argument,
+              fmt::format("more samples than can be counted: {} {}, at most {}",
+                          config.steps ? "--steps" : "--epochs", wanted, kMost / each));
 }
 
 Result<void> resolve_resume(const TrainOptions& o, storage::Store& store,
@@ -315,6 +345,7 @@ Result<Resolved> resolve(const TrainOptions& o, storage::Store& store) {
                        none_given ? std::optional<std::int64_t>(64) : o.local_batch_size,
                        o.global_batch_size, config.ranks, dataset.count(records::Part::train)));
   config.batch = batch;
+  DLOBD_TRY_VOID(countable, check_length(config, dataset.count(records::Part::train)));
   if (config.processor.kind == compute::Processor::Kind::reference) {
     DLOBD_TRY_VOID(fits, compute::check_reference(model));
   }
