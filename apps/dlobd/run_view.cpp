@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 #include "complaint.h"
@@ -55,9 +56,11 @@ std::string closing_lines(const metrics::RunRecord& record, const training::Conf
   const auto& summary = record.summary;
   std::string text = fmt::format("{} through {}", config.model, record.config.stack);
   if (record.config.behaviour) text += fmt::format(" ({})", *record.config.behaviour);
-  text += fmt::format(" on {} rank{}, {}: {} steps, {} samples", config.ranks,
-                      config.ranks == 1 ? "" : "s", training::network_label(config), summary.steps,
-                      summary.samples_seen);
+  // Soft-RoCE has an adapter's provider: only what was opened tells.
+  const bool stand_in = record.environment.software_rdma.value_or(false);
+  text += fmt::format(" on {} rank{}, {}{}: {} steps, {} samples", config.ranks,
+                      config.ranks == 1 ? "" : "s", training::network_label(config),
+                      stand_in ? ", software stand-in" : "", summary.steps, summary.samples_seen);
   const bool simulated = record.source == metrics::RunSource::simulated;
   if (summary.train_seconds) {
     text += simulated ? fmt::format(", {:.6f} s of virtual time", *summary.train_seconds)
@@ -139,30 +142,45 @@ void RunView::meet(int rank, const metrics::Environment& environment) {
   }
 }
 
+std::vector<const metrics::StepRow*> RunView::latest_of_rank_0() const {
+  const auto& rows = recorder_.steps();
+  const auto found =
+      std::find_if(rows.rbegin(), rows.rend(), [](const auto& row) { return row.rank == 0; });
+  if (found == rows.rend()) return {};
+  return {&*found};
+}
+
+// Of the last step that every worker has reported: what is shown of a step does not change. Rows
+// come in batches, so each rank is at a step of its own.
+std::vector<const metrics::StepRow*> RunView::latest_of_all() const {
+  const auto& rows = recorder_.steps();
+  const auto workers = static_cast<std::size_t>(config_.ranks);
+  std::map<int, std::uint64_t> latest;
+  std::uint64_t step = std::numeric_limits<std::uint64_t>::max();
+  for (auto row = rows.rbegin(); row != rows.rend() && latest.size() < workers; ++row) {
+    if (latest.emplace(row->rank, row->step).second) step = std::min(step, row->step);
+  }
+  std::vector<const metrics::StepRow*> found;
+  if (latest.size() < workers) return found;
+  for (auto row = rows.rbegin(); row != rows.rend() && found.size() < workers; ++row) {
+    if (row->step == step) found.push_back(&*row);
+  }
+  return found;
+}
+
 void RunView::show_progress() {
   const auto& rows = recorder_.steps();
   const auto& evaluations = recorder_.evaluations();
   if (rows.size() == rows_shown_ && evaluations.size() == evaluations_shown_) return;
   rows_shown_ = rows.size();
   evaluations_shown_ = evaluations.size();
-  // Rows come in batches: the latest of each rank.
-  std::map<int, const metrics::StepRow*> latest;
-  for (auto row = rows.rbegin();
-       row != rows.rend() && latest.size() < static_cast<std::size_t>(config_.ranks); ++row) {
-    latest.emplace(row->rank, &*row);
-  }
-  const auto first = latest.find(0);
-  if (first == latest.end()) return;
+  const auto step = stacks::loss_is_local(config_.design) ? latest_of_rank_0() : latest_of_all();
+  if (step.empty()) return;
   metrics::ProgressPoint point;
-  point.epoch = first->second->epoch;
-  point.step = first->second->step + 1;
+  point.epoch = step.front()->epoch;
+  point.step = step.front()->step + 1;
   point.samples = point.step * config_.batch.global;
-  point.loss = first->second->loss;
-  if (!stacks::loss_is_local(config_.design)) {
-    double sum = 0;
-    for (const auto& [rank, row] : latest) sum += row->loss;
-    point.loss = sum / static_cast<double>(latest.size());
-  }
+  for (const auto* row : step) point.loss += row->loss / static_cast<double>(step.size());
   if (!evaluations.empty()) point.accuracy = evaluations.back().accuracy;
   progress_.update(point, base::steady_now());
 }

@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "metrics/progress.h"
@@ -35,6 +36,8 @@ class RunView {
  private:
   [[nodiscard]] std::optional<std::string> last_checkpoint() const;
   void meet(int rank, const metrics::Environment& environment);
+  [[nodiscard]] std::vector<const metrics::StepRow*> latest_of_rank_0() const;
+  [[nodiscard]] std::vector<const metrics::StepRow*> latest_of_all() const;
   void show_progress();
   [[nodiscard]] base::Result<std::filesystem::path> write(const metrics::RunRecord& record) const;
 

@@ -21,6 +21,13 @@ std::string whole_number(const std::string& text) {
                      std::numeric_limits<std::uint64_t>::max(), text);
 }
 
+// What the parser would show as the largest number there is.
+std::string in_range(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc::result_out_of_range ? "out of range: " + text : std::string();
+}
+
 }  // namespace
 
 void add_train_options(CLI::App& app, TrainOptions& o) {
@@ -52,7 +59,7 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
   app.add_option(
          "--link", o.link,
          "Of --network simulated: latency=20us,bandwidth=1.25GB/s,send=5us,receive=5us,"
-         "piece_send=1us,piece_receive=1us,jitter=0us (the default; bandwidth 0: unlimited)")
+         "piece_send=1us,piece_receive=1us,jitter=0us (the default; bandwidth=0: unlimited)")
       ->group("Network");
 
   app.add_option("--processor", o.processor,
@@ -144,6 +151,9 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
   app.add_flag("--launched", o.launched)->group("");  // hidden: set by our launcher only
 
   refuse_empty_words(app);
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_type_name() == "INT") option->check(in_range);
+  }
   app.footer(R"(Examples:
   Two ranks on this machine, one epoch of MNIST through CaffeOnSpark's design:
     dlobd train --stack caffeonspark --model lenet --data data/mnist --ranks 2 --local-batch-size 32
