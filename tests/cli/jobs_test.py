@@ -6,7 +6,7 @@ import signal
 import subprocess
 import unittest
 
-from program import PATIENCE, PROGRAM, ProgramTest, free_port, wait_until
+from program import PATIENCE, PROGRAM, ProgramTest, free_port, wait_until, write
 
 TOKEN = {"DLOBD_JOB_TOKEN": "a secret"}
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
@@ -48,10 +48,19 @@ class RanksByHand(ProgramTest):
         self.refuse(1, "--steps", "30", "--learning-rate", "0.02",
                     expected="configuration differs: learning_rate is 0.02 here, 0.01 there")
         self.refuse(1, "--steps", "30", size=3, expected="world size 3 here, 2 there")
+        self.refuse_other_data()
         rank_1 = self.rank(1, "--steps", "30")
         for process in (rank_0, rank_1):
             self.assertEqual(process.wait(PATIENCE), 0, process.said())
         self.assertEqual(self.record(self.path("runs-0"))[0]["status"], "finished")
+
+    def refuse_other_data(self):
+        labels = f"{self.data}/train-labels-idx1-ubyte"
+        with open(labels, "rb") as file:
+            content = file.read()
+        write(labels, content[:-1] + bytes([(content[-1] + 1) % 10]))
+        self.refuse(1, "--steps", "30", expected="configuration differs: data_digest is ")
+        write(labels, content)
 
     def test_a_duplicate_is_refused(self):
         steps = ("--steps", "30")

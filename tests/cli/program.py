@@ -39,16 +39,16 @@ def write(path, content):
         file.write(content)
 
 
-def write_data_set(folder, train=600, test=60):
-    """Pictures of 8 x 8 whose every tenth pixel, counted from the label, is bright: a line separates them."""
+def write_data_set(folder, train=600, test=60, side=SIDE):
+    """Pictures of 8 x 8, if no other, whose every tenth pixel, counted from the label, is bright: a line separates them."""
     os.makedirs(folder)
     dice = random.Random(1)
     for prefix, count in (("train", train), ("t10k", test)):
         labels = [dice.randrange(10) for _ in range(count)]
         pixels = bytearray()
         for label in labels:
-            pixels += bytes(dice.randrange(60) + (190 if i % 10 == label else 0) for i in range(SIDE * SIDE))
-        write(f"{folder}/{prefix}-images-idx3-ubyte", images_file(pixels, count))
+            pixels += bytes(dice.randrange(60) + (190 if i % 10 == label else 0) for i in range(side * side))
+        write(f"{folder}/{prefix}-images-idx3-ubyte", images_file(pixels, count, side))
         write(f"{folder}/{prefix}-labels-idx1-ubyte", labels_file(labels))
 
 
@@ -160,14 +160,14 @@ class ProgramTest(unittest.TestCase):
     def train(self, *words, stack="allreduce", environment=None, **options):
         return self.run_words(self.train_words(*words, stack=stack), environment, **options)
 
-    def start(self, words, environment=None):
+    def start(self, words, environment=None, **options):
         # Files, not pipes: nobody has to read them for the program to go on.
         out = open(self.path(f"stdout-{len(os.listdir(self.folder))}"), "w+", encoding="utf-8")
         err = open(self.path(f"stderr-{len(os.listdir(self.folder))}"), "w+", encoding="utf-8")
         self.addCleanup(out.close)
         self.addCleanup(err.close)
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                   env={**os.environ, **(environment or {})})
+                                   env={**os.environ, **(environment or {})}, **options)
         process.shown = lambda: self.text_of(out)
         process.said = lambda: self.text_of(err)
         self.addCleanup(process.wait, PATIENCE)
@@ -198,3 +198,24 @@ class ProgramTest(unittest.TestCase):
 
     def assert_nothing_runs(self):
         wait_until(lambda: not self.left_processes(), f"no process left, but there are {self.left_processes()}", 5)
+
+
+class RefusalTest(ProgramTest):
+    """Exit status 2, one clear line, nothing left behind."""
+
+    def assert_refused(self, result, *words):
+        self.assertEqual(result.returncode, 2, result)
+        self.assertEqual(result.stdout, "", result)
+        lines = result.stderr.splitlines()
+        self.assertEqual(len(lines), 1, result.stderr)
+        self.assertTrue(lines[0].startswith("dlobd"), lines[0])
+        for word in words:
+            self.assertIn(word, lines[0])
+        self.assertFalse(os.path.exists(self.out), "the folder of runs was made")
+        self.assertEqual([n for n in os.listdir(self.folder) if n.startswith(".")], [])
+        self.assertEqual(self.left_processes(), [])
+
+    def refused(self, arguments, *words, stack="allreduce", environment=None):
+        with self.subTest(arguments=arguments):
+            result = self.train(*arguments.split(), stack=stack, environment=environment)
+            self.assert_refused(result, *words)

@@ -5,27 +5,10 @@ import resource
 import socket
 import unittest
 
-from program import PROGRAM, ProgramTest, images_file, labels_file, write
+from program import PROGRAM, RefusalTest, images_file, labels_file, write
 
 
-class Refusals(ProgramTest):
-    def assert_refused(self, result, *words):
-        self.assertEqual(result.returncode, 2, result)
-        self.assertEqual(result.stdout, "", result)
-        lines = result.stderr.splitlines()
-        self.assertEqual(len(lines), 1, result.stderr)
-        self.assertTrue(lines[0].startswith("dlobd"), lines[0])
-        for word in words:
-            self.assertIn(word, lines[0])
-        self.assertFalse(os.path.exists(self.out), "the folder of runs was made")
-        self.assertEqual([n for n in os.listdir(self.folder) if n.startswith(".")], [])
-        self.assertEqual(self.left_processes(), [])
-
-    def refused(self, arguments, *words, stack="allreduce", environment=None):
-        with self.subTest(arguments=arguments):
-            result = self.train(*arguments.split(), stack=stack, environment=environment)
-            self.assert_refused(result, *words)
-
+class Refusals(RefusalTest):
     def test_broken_files(self):
         train_images = f"{self.data}/train-images-idx3-ubyte"
         train_labels = f"{self.data}/train-labels-idx1-ubyte"
