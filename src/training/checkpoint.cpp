@@ -141,8 +141,8 @@ std::vector<std::byte> encode(const Checkpoint& checkpoint) {
   append(out, kMagic.data(), kMagic.size());
   append(out, &header_bytes, 1);
   append(out, header.data(), header.size());
-  for (const auto* part : {&checkpoint.parameters, &checkpoint.state, &checkpoint.momentum,
-                           &checkpoint.residuals}) {
+  for (const auto* part :
+       {&checkpoint.parameters, &checkpoint.state, &checkpoint.momentum, &checkpoint.residuals}) {
     append(out, part->data(), part->size());
   }
   const std::uint32_t crc = checksum(out);
