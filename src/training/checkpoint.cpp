@@ -234,10 +234,11 @@ base::Result<void> check_same_run(const Checkpoint& saved, const std::string& wa
   if (!differs) return {};
   constexpr std::string_view kDigest = "\ndata_digest=";
   if (wanted.find(kDigest) != std::string::npos && saved.run.find(kDigest) == std::string::npos) {
-    return fail(ErrorKind::invalid_argument,
-                fmt::format("the checkpoint is of an older version, which did not note what data it "
-                            "was made with; start without --resume: {}",
-                            path));
+    return fail(
+        ErrorKind::invalid_argument,
+        fmt::format("the checkpoint is of an older version, which did not note what data it "
+                    "was made with; start without --resume: {}",
+                    path));
   }
   return fail(ErrorKind::invalid_argument,
               fmt::format("the checkpoint is of another run; give what it was made with, or start "

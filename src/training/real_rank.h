@@ -1,6 +1,6 @@
 // One rank of a real job, in this process: its loop on the calling thread, computation on another,
-// bytes over TCP or RDMA. Rank 0 also has the hub. SIGINT, SIGTERM and SIGHUP ask for an agreed end,
-// a second one ends at once; those that the parent has set to be ignored stay so.
+// bytes over TCP or RDMA. Rank 0 also has the hub. SIGINT, SIGTERM and SIGHUP ask for an agreed
+// end, a second one ends at once; those that the parent has set to be ignored stay so.
 #pragma once
 
 #include <functional>
