@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 STEPS = 50
 BATCH = 2          # of all workers together: emulated processors are slow
 PATIENCE = 120     # seconds of silence that a peer may take
+RUN_SECONDS = 1500
 WORKERS = 2
 PARAMETERS = 431_080  # of LeNet
 TRAIN_IMAGES, TEST_IMAGES = 512, 16
@@ -64,7 +65,7 @@ step() {
   mkdir -p /share/results/$name
   echo "@begin $name"
   ( "$@" ) >/share/results/$name/output 2>&1 & job=$!
-  ( sleep $seconds; echo "stopped after $seconds s" >>/share/results/$name/output; touch /tmp/late; kill_all ) & clock=$!
+  ( sleep $seconds; echo "stopped after $seconds s" >>/share/results/$name/output; touch /tmp/late; kill_all; kill $job ) & clock=$!
   wait $job; status=$?
   kill $clock 2>/dev/null; wait $clock 2>/dev/null
   [ ! -e /tmp/late ] || { status=124; rm /tmp/late; }
@@ -73,7 +74,7 @@ step() {
 kill_all() { for program in dlobd transport_contract_test exchange_test; do killall -9 $program 2>/dev/null; done; }
 # keep NAME: what a run has left goes to the host
 keep() { cp -r /tmp/run/. /share/results/$1/ 2>/dev/null; rm -rf /tmp/run; }
-bytes() { cat /sys/class/net/cablea/statistics/tx_bytes /sys/class/net/cableb/statistics/tx_bytes | awk '{ s += $1 } END { printf "%d", s }'; }
+bytes() { cat /sys/class/net/cable[ab]/statistics/tx_bytes | awk '{ s += $1 } END { printf "%d", s }'; }
 train="$PROGRAM train --model lenet --data /tmp/mnist --steps $STEPS --global-batch-size $BATCH --threads 1 --seed 1
   --processor cpu --blas reference
   --peer-timeout $PATIENCE --out /tmp/run/runs --checkpoint /tmp/run/saved"
@@ -175,13 +176,14 @@ class Suite:
 
     def add_tcp(self, name):
         options = DESIGNS[name][0]
-        self.add(f"{name}_tcp", 900, f"over_tcp {name}_tcp {options}", lambda: self.check_tcp(f"{name}_tcp"))
+        self.add(f"{name}_tcp", RUN_SECONDS, f"over_tcp {name}_tcp {options}", lambda: self.check_tcp(f"{name}_tcp"))
 
     def add_design(self, name):
         options, servers, equal = DESIGNS[name]
         ranks = WORKERS + servers
         self.add_tcp(name)
-        self.add(f"{name}_rdma", 900, f"between_devices {name}_rdma {ranks} {options}", lambda: self.check_rdma(name, equal))
+        self.add(f"{name}_rdma", RUN_SECONDS, f"between_devices {name}_rdma {ranks} {options}",
+                 lambda: self.check_rdma(name, equal))
 
     def check_tcp(self, name):
         record = checks.record_of(self.results(name))
@@ -292,7 +294,7 @@ class Suite:
         shutil.rmtree(self.work / "guest-0")
         options = DESIGNS[BETWEEN_GUESTS][0]
         self.verdicts[name] = self.check_guests
-        parts = [[(name, 900, f"between_guests {name} {rank} {options}")] for rank in (0, 1)]
+        parts = [[(name, RUN_SECONDS, f"between_guests {name} {rank} {options}")] for rank in (0, 1)]
         self.say("booting two guests, joined by a cable")
         ends = socket.socketpair()
         guests = [self.boot(rank, parts[rank], ends[rank]) for rank in (0, 1)]
