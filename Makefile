@@ -16,7 +16,7 @@ test-rdma: build ## RDMA by verbs, on Soft-RoCE in a virtual machine (emulation,
 	@scripts/test-rdma $(ONLY)
 fuzz: setup  ## fuzz each target for FUZZ_SECONDS (default 300)
 	@scripts/fuzz $${FUZZ_SECONDS:-300}
-bench: build ## measure the all-reduce and training against raw limits, in interleaved rounds
+bench: build ## measure messages, the all-reduce and training against raw limits, in interleaved rounds
 	@scripts/bench
 bench-peers: build ## the same rounds with OpenMPI and PyTorch, installed apart
 	@scripts/bench-peers
