@@ -39,6 +39,12 @@ TEST(CosRdma, AddsInOrderOfArrivalUnlessThatIsFixed) {
             (std::set<std::vector<int>>{{1, 2}}));
 }
 
+// The oracle replays the order of additions of rounded gradients, too.
+TEST(CosRdma, AddsGradientsOfSixteenBitsAsTheyArrive) {
+  const auto design = with_element(cos_rdma_design({}), compute::WireElement::truncated16);
+  EXPECT_EQ(runs_of(design, 3).orders.size(), 2U);
+}
+
 TEST(CosRdma, ReportsWhatOneQueueForBothKindsWouldHaveConfused) {
   EXPECT_GT(runs_of(cos_rdma_design({}), 4).confused, 0);
   EXPECT_EQ(runs_of(cos_rdma_design({"untyped_notification"}), 4).confused, 0);

@@ -157,14 +157,10 @@ inline std::vector<NamedDesign> all_designs() {
   all.push_back({"tf_ring_improved_small", improved_design("tensorflowonspark", true)});
   using compute::WireElement;
   all.push_back({"cos_float16", with_element(cos_design(true, true, true), WireElement::float16)});
-  all.push_back(
-      {"cos_rdma_truncated16", with_element(cos_rdma_design({}), WireElement::truncated16)});
-  all.push_back({"ring_float16",
-                 with_element(allreduce_design(Algorithm::ring, 1 << 20), WireElement::float16)});
-  all.push_back({"ring_truncated16_many_buckets",
+  all.push_back({"ring_truncated16",
                  with_element(allreduce_design(Algorithm::ring, 64), WireElement::truncated16)});
   all.push_back(
-      {"doubling_bfloat16_many_buckets",
+      {"doubling_bfloat16",
        with_element(allreduce_design(Algorithm::recursive_doubling, 64), WireElement::bfloat16)});
   return all;
 }
