@@ -170,6 +170,9 @@ class BothClocks(ProgramTest):
     def test_allreduce(self):
         self.assert_equal_runs("allreduce")
 
+    def test_gradients_of_16_bits(self):
+        self.assert_equal_runs("caffeonspark", "--behaviour", "fixed", "--wire-element", "bfloat16")
+
 
 class Output(ProgramTest):
     def validate(self, record):
