@@ -12,10 +12,9 @@ namespace dlobd::transport::fabric {
 namespace {
 
 constexpr std::size_t kEvents = 16;
-// The rest of a message that has come in part is looked for so often before others get a turn.
-constexpr int kFollow = 16;
-// A microsecond or two.
-constexpr int kGlances = 12;
+// So long the rest of a message that has come in part, or an answer, is looked for before others
+// get a turn. A poll may be a system call: this is time, not a number of them.
+constexpr base::Duration kGlance = std::chrono::nanoseconds(1500);
 // No peer can be so far ahead of a message that is still to come.
 constexpr std::uint32_t kFarthest = 1U << 14;
 
@@ -31,12 +30,11 @@ std::size_t Engine::poll() {
   polling_ = true;
   const std::uint64_t woken = woken_;
   std::size_t found = read_events();
-  for (int i = 0; i < kFollow && found > 0 && !closed_; ++i) {
-    // What the peer took while this one took its bytes makes room: before anybody adds them up.
-    const bool room = std::exchange(held_back_, false) && i == 0;
-    const bool rest = in_part_ && woken_ == woken;
-    if (!room && !rest) break;
-    found += read_events();
+  // What the peer took while this one took its bytes makes room: before anybody adds them up.
+  if (found > 0 && std::exchange(held_back_, false) && !closed_) found += read_events();
+  if (found > 0 && in_part_) {
+    const base::Time end = polled_ + kGlance;
+    while (in_part_ && woken_ == woken && !closed_ && loop().now() < end) found += read_events();
   }
   if (!closed_ && !unposted_.empty()) {
     for (Operation* receive : std::exchange(unposted_, {})) post_receive(*receive);
@@ -50,9 +48,10 @@ std::size_t Engine::poll() {
 void Engine::glance() {
   if (!progress_ || !progress_->running()) return;
   const std::uint64_t woken = woken_;
-  for (int i = 0; i < kGlances && woken_ == woken && !closed_; ++i) {
+  const base::Time end = loop().now() + kGlance;
+  do {
     if (poll() == 0) Progress::pause();
-  }
+  } while (woken_ == woken && !closed_ && loop().now() < end);
 }
 
 std::size_t Engine::read_events() {
