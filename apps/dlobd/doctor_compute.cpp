@@ -92,9 +92,8 @@ Capability gpu_library(const std::string& name, const std::string& version,
 }
 
 // The BLAS in use, its kernel held against what the CPU can do.
-Capability blas_in_use(const json& report) {
-  Capability one = library("blas", word(report, "blas"), word(report, "error"),
-                           "apt install libopenblas0-pthread");
+Capability blas_in_use(const json& report, const std::string& remedy) {
+  Capability one = library("blas", word(report, "blas"), word(report, "error"), remedy);
   if (one.finding == Finding::missing) return one;
   const std::string kernel = word(report, "blas_kernel");
   const std::string expected = word(report, "blas_expected_kernel");
@@ -136,11 +135,17 @@ std::vector<Capability> check_compute(const Variables& variables) {
   const auto absent = [&](const char* text) {
     return loaded ? std::string(text) : std::string("libtorch is not there");
   };
+  compute::BlasOptions preset;
+  preset.preset_kernel = preset_kernel;
+  const bool refused = !compute::check_preset_kernel(preset);
+  const auto remedy = [refused](const char* usual) {
+    return std::string(refused ? "unset OPENBLAS_CORETYPE" : usual);
+  };
   std::vector<Capability> all;
   all.push_back(
       library("libtorch", word(report, "libtorch"), error,
-              "apt install libtorch-dev and build anew, or build with another libtorch by "
-              "CMAKE_PREFIX_PATH"));
+              remedy("apt install libtorch-dev and build anew, or build with another libtorch by "
+                     "CMAKE_PREFIX_PATH")));
   all.push_back(library("onednn", word(report, "onednn"),
                         absent("this libtorch is built without oneDNN"),
                         "another libtorch by CMAKE_PREFIX_PATH (PyPI's torch has oneDNN)"));
@@ -150,7 +155,8 @@ std::vector<Capability> check_compute(const Variables& variables) {
   all.push_back(std::move(gpu));
   all.push_back(
       gpu_library("cudnn", word(report, "cudnn"), absent("this libtorch is built without cuDNN")));
-  all.push_back(blas_in_use(loaded ? report : ask_child(blas_alone_json, preset_kernel)));
+  all.push_back(blas_in_use(loaded ? report : ask_child(blas_alone_json, preset_kernel),
+                            remedy("apt install libopenblas0-pthread")));
   all.push_back(blas_installed(compute::Blas::openblas, "apt install libopenblas0-pthread"));
   all.push_back(blas_installed(compute::Blas::reference, "apt install libblas3"));
   all.push_back(blas_installed(compute::Blas::mkl, "make mkl"));

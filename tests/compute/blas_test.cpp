@@ -104,6 +104,42 @@ TEST(Blas, APresetKernelIsRespectedAndReported) {
   EXPECT_THAT(report["because"].get<std::string>(), testing::HasSubstr("OPENBLAS_CORETYPE"));
 }
 
+TEST(Blas, APresetKernelThatIsNotThereLeavesTheChoiceToTheLibrary) {
+  ASSERT_TRUE(find_blas(Blas::openblas, "")) << "make setup installs OpenBLAS";
+  const json report = load(Blas::openblas, "NoSuchCore");
+  ASSERT_FALSE(report.contains("error")) << report.dump();
+  EXPECT_TRUE(report["checked"].get<bool>());
+  EXPECT_THAT(report["because"].get<std::string>(),
+              testing::HasSubstr("NoSuchCore is not in this OpenBLAS"));
+}
+
+TEST(Blas, APresetKernelThatTrapsIsRefused) {
+  ASSERT_TRUE(find_blas(Blas::openblas, "")) << "make setup installs OpenBLAS";
+  if (detect_cpu().avx512) GTEST_SKIP() << "this CPU runs every kernel that OpenBLAS has";
+  const json report = load(Blas::openblas, "SkylakeX");
+  ASSERT_TRUE(report.contains("error")) << report.dump();
+  EXPECT_EQ(report["kind"], "invalid_argument");
+  EXPECT_THAT(report["error"].get<std::string>(),
+              testing::StartsWith("the kernel of OPENBLAS_CORETYPE cannot run here"));
+  const json checked = in_a_child([] {
+    BlasOptions options;
+    options.preset_kernel = "SkylakeX";
+    const auto works = check_preset_kernel(options);
+    options.blas = Blas::reference;  // which has no kernels
+    return json{{"error", works ? "" : works.error().message},
+                {"reference", check_preset_kernel(options).has_value()}};
+  });
+  EXPECT_EQ(checked["error"], report["error"]);
+  EXPECT_TRUE(checked["reference"].get<bool>());
+}
+
+TEST(Blas, AKernelBelowTheCpuIsKnown) {
+  EXPECT_FALSE(slow_kernel("SkylakeX", "SKYLAKEX"));
+  EXPECT_FALSE(slow_kernel("anything", ""));  // the library chooses by itself
+  EXPECT_THAT(slow_kernel("Prescott", "Zen").value_or(""),
+              testing::HasSubstr("this CPU can run Zen"));
+}
+
 TEST(Blas, TheReferenceIsAnotherLibrary) {
   ASSERT_TRUE(find_blas(Blas::reference, "")) << "make setup installs the reference BLAS";
   const json report = load(Blas::reference);
