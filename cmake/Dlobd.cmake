@@ -29,9 +29,23 @@ if(DLOBD_SANITIZE)
   endif()
 endif()
 
-# Several sources are compiled as one: most of the time goes into the same headers. Names in anonymous
-# namespaces must therefore differ within a target. The presets ask for it; by default each is compiled by itself.
-option(DLOBD_UNITY "Compile several sources of a target at once" OFF)
+# Most of the time of compiling goes into the same headers. So several sources are compiled as one, for which names
+# in anonymous namespaces must differ within a target. Clang compiles them over the headers of others that most
+# include, compiled before: once as libraries are, once as programs of tests are (g++ 12 would save half as much, and
+# has false alarms then). The presets ask for it; by default each source is compiled by itself.
+option(DLOBD_UNITY "Compile several sources of a target at once, over precompiled headers" OFF)
+set(dlobd_common_headers <algorithm> <array> <chrono> <cstdint> <filesystem> <functional> <map> <memory> <optional>
+  <span> <string> <vector> <fmt/format.h> <asio/awaitable.hpp> <asio/co_spawn.hpp> <asio/io_context.hpp>
+  <asio/post.hpp> <asio/steady_timer.hpp> <asio/use_awaitable.hpp>)
+function(dlobd_precompiled target owner)
+  if(NOT DLOBD_UNITY OR NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    return()
+  elseif(target STREQUAL owner)
+    target_precompile_headers(${target} PRIVATE ${dlobd_common_headers} ${ARGN})
+  else()
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+  endif()
+endfunction()
 function(dlobd_unity target)
   if(DLOBD_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
@@ -50,6 +64,7 @@ function(dlobd_library name)
   set_target_properties(dlobd_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   dlobd_unity(dlobd_${name})
   target_link_libraries(dlobd_${name} PUBLIC dlobd_options ${ARG_LINKS})
+  dlobd_precompiled(dlobd_${name} dlobd_base)
 endfunction()
 
 # dlobd_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds] [SHARDS n]): the test program NAME_test, one
@@ -60,6 +75,11 @@ function(dlobd_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS" "SOURCES;LINKS;LABELS" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
   dlobd_unity(${name}_test)
+  dlobd_precompiled(${name}_test dlobd_test_headers)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # A quarter less of compiling; what is tested is in the libraries.
+    target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
   target_include_directories(${name}_test PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   target_link_libraries(${name}_test PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
   if(NOT ARG_TIMEOUT)

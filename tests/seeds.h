@@ -1,5 +1,6 @@
-// How much a test tries. A sanitizer makes each step about fifty times slower and looks for what any
-// of them shows: there few seeds run, and where both clocks run the same code, one size in real time.
+// How much a test tries. A sanitizer makes each step about fifty times slower and looks for what
+// any of them shows: there few seeds run, and where both clocks run the same code, one size in real
+// time.
 #pragma once
 
 #include <algorithm>
