@@ -13,6 +13,7 @@
 #include "complaint.h"
 #include "compute/blas.h"
 #include "exit_status.h"
+#include "metrics/port_bytes.h"
 #include "metrics/process.h"
 #include "metrics/run_folder.h"
 #include "training/checkpoint.h"
@@ -206,8 +207,17 @@ base::Result<std::filesystem::path> RunView::write(const metrics::RunRecord& rec
   });
 }
 
-int RunView::finish(const base::Result<training::End>& end) {
+// The end that the ranks report, unless their ports say otherwise.
+base::Result<training::End> RunView::judged(base::Result<training::End> end) const {
+  if (!end) return end;
+  const auto trouble = metrics::other_way(recorder_.record(status_of(end), {}));
+  if (trouble) return base::fail(base::ErrorKind::unavailable, *trouble);
+  return end;
+}
+
+int RunView::finish(const base::Result<training::End>& reported) {
   if (!json_) progress_.finish();
+  const auto end = judged(reported);
   const std::optional<std::string> error =
       end ? std::optional<std::string>() : std::optional<std::string>(end.error().message);
   const auto record = recorder_.record(status_of(end), error);

@@ -34,6 +34,7 @@ class RunView {
   int finish(const base::Result<training::End>& end);
 
  private:
+  [[nodiscard]] base::Result<training::End> judged(base::Result<training::End> end) const;
   [[nodiscard]] std::optional<std::string> last_checkpoint() const;
   void meet(int rank, const metrics::Environment& environment);
   [[nodiscard]] std::vector<const metrics::StepRow*> latest_of_rank_0() const;

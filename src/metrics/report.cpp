@@ -169,6 +169,11 @@ void put(Writer& out, const RankSummary& value) {
   out.word(value.gather_bytes_sent);
   out.byte(value.credits_sent ? 1 : 0);
   if (value.credits_sent) out.word(*value.credits_sent);
+  out.byte(value.port ? 1 : 0);
+  if (value.port) {
+    out.word(value.port->sent);
+    out.word(value.port->received);
+  }
   out.number(value.clock_error_ns);
   out.word(value.peak_rss_bytes);
   out.word(value.cpu_ns);
@@ -193,6 +198,13 @@ RankSummary get_summary(Reader& in) {
   const std::uint8_t has_credits = in.byte();
   if (has_credits > 1) in.refuse();
   if (has_credits == 1) value.credits_sent = in.word();
+  const std::uint8_t has_port = in.byte();
+  if (has_port > 1) in.refuse();
+  if (has_port == 1) {
+    value.port.emplace();
+    value.port->sent = in.word();
+    value.port->received = in.word();
+  }
   value.clock_error_ns = in.number();
   value.peak_rss_bytes = in.word();
   value.cpu_ns = in.word();

@@ -13,6 +13,7 @@
 
 #include "base/time.h"
 #include "metrics/phases.h"
+#include "metrics/port_bytes.h"
 
 namespace dlobd::metrics {
 
@@ -74,6 +75,8 @@ struct RankSummary {
   std::uint64_t gathers_sent = 0;
   std::uint64_t gather_bytes_sent = 0;
   std::optional<std::uint64_t> credits_sent;  // by a transport whose flow control has credits
+  std::optional<PortBytes>
+      port;  // what its port carried meanwhile, for whomever; by the port itself
   std::int64_t clock_error_ns = -1;  // of the alignment with rank 0; -1: clocks are not aligned
   std::uint64_t peak_rss_bytes = 0;
   std::uint64_t cpu_ns = 0;  // on CPUs, all threads, while the training clock ran

@@ -167,6 +167,8 @@ json to_json(const RankSummary& rank) {
   for_each_count(rank, put);
   for_each_optional_count(rank, put);
   out["credits_sent"] = rank.complete ? nullable(rank.credits_sent) : json();
+  out["port_bytes_sent"] = rank.complete && rank.port ? json(rank.port->sent) : json();
+  out["port_bytes_received"] = rank.complete && rank.port ? json(rank.port->received) : json();
   return out;
 }
 
@@ -189,6 +191,11 @@ RankSummary rank_from_json(FieldReader in) {
     value = count.value_or(0);
   });
   in.optional("credits_sent", rank.credits_sent);
+  std::optional<std::uint64_t> port_sent;
+  std::optional<std::uint64_t> port_received;
+  in.optional("port_bytes_sent", port_sent);
+  in.optional("port_bytes_received", port_received);
+  if (port_sent && port_received) rank.port = PortBytes{*port_sent, *port_received};
   in.optional("pid", rank.pid);
   in.optional("complete", rank.complete);
   in.optional("samples_seen", rank.samples_seen);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "metrics/devices.h"
+#include "metrics/port_bytes.h"
 #include "transport/fabric/endpoint.h"
 #include "transport/tcp/endpoint.h"
 #include "transport/tcp/interface.h"
@@ -29,6 +30,15 @@ void describe_interface(const std::string& address, metrics::Environment& enviro
   }
 }
 
+// Says what a port has carried from now on, if it counts.
+std::function<void(metrics::RankSummary&)> port_bytes(
+    std::function<std::optional<metrics::PortBytes>()> read) {
+  return [before = read(), read](metrics::RankSummary& summary) {
+    const auto now = read();
+    if (before && now) summary.port = *now - *before;
+  };
+}
+
 Result<OpenNetwork> open_tcp(base::Loop& loop, const Config& config, const NetworkSeat& seat,
                              metrics::Environment& environment) {
   DLOBD_TRY(address, data_address(config, seat));
@@ -46,7 +56,8 @@ Result<OpenNetwork> open_tcp(base::Loop& loop, const Config& config, const Netwo
   describe_interface(address, environment);
   OpenNetwork network;
   network.endpoint = std::move(endpoint);
-  network.summarize = [](metrics::RankSummary&) {};
+  network.summarize = port_bytes(
+      [interface = *environment.interface] { return metrics::interface_bytes(interface); });
   return network;
 }
 
@@ -76,8 +87,15 @@ Result<OpenNetwork> open_rdma(base::Loop& loop, const Config& config, const Netw
     environment.unknown["link_speed"] = "the provider does not state one: " + opened.provider;
   }
   OpenNetwork network;
-  network.summarize = [fabric = endpoint.get()](metrics::RankSummary& summary) {
+  // A provider over sockets has an interface for its domain.
+  auto ports = port_bytes([domain = opened.domain, port = seat.port] {
+    const auto device = metrics::device_bytes(domain, port);
+    return device ? device : metrics::interface_bytes(domain);
+  });
+  network.summarize = [fabric = endpoint.get(),
+                       ports = std::move(ports)](metrics::RankSummary& summary) {
     summary.credits_sent = fabric->statistics().credits_sent;
+    ports(summary);
   };
   network.endpoint = std::move(endpoint);
   return network;

@@ -129,6 +129,10 @@ class Hosts(ProgramTest):
         for host in (0, 1):
             self.assertGreater(crossed[host], STEPS * weights)
         self.assertGreater(sum(rank["bytes_sent"] for rank in record["ranks"]), 0)
+        # So say the cards themselves, in the record.
+        for rank in record["ranks"]:
+            self.assertGreater(rank["port_bytes_sent"], STEPS * weights)
+            self.assertGreater(rank["port_bytes_received"], STEPS * weights)
 
     def test_caffeonspark(self):
         self.assert_same_as_on_one_host("caffeonspark")

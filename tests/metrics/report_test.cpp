@@ -74,6 +74,13 @@ TEST(Report, ComesBackAsItWas) {
   RankSummary credited = summary;
   credited.credits_sent = 9;
   EXPECT_EQ(std::get<4>(*decode(encode(Report(credited)))).credits_sent, 9U);
+  EXPECT_FALSE(summary.port);
+  RankSummary counted = summary;
+  counted.port = PortBytes{.sent = 11, .received = 12};
+  const auto port = std::get<4>(*decode(encode(Report(counted)))).port;
+  ASSERT_TRUE(port);
+  EXPECT_EQ(port->sent, 11U);
+  EXPECT_EQ(port->received, 12U);
 }
 
 TEST(Report, CutOffAnywhereIsAnError) {

@@ -1,0 +1,61 @@
+#include "metrics/port_bytes.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+
+#include "metrics/files.h"
+#include "metrics/run_record.h"
+
+namespace dlobd::metrics {
+namespace {
+
+std::optional<std::uint64_t> number_in(const std::string& path) {
+  const auto text = read_text(path);
+  if (!text) return std::nullopt;
+  const std::string_view digits = trim(*text);
+  std::uint64_t number = 0;
+  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (parsed.ec != std::errc() || parsed.ptr != digits.data() + digits.size()) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+std::optional<PortBytes> interface_bytes(const std::string& interface, const std::string& root) {
+  const std::string folder = root + "/sys/class/net/" + interface + "/statistics/";
+  const auto sent = number_in(folder + "tx_bytes");
+  const auto received = number_in(folder + "rx_bytes");
+  if (!sent || !received) return std::nullopt;
+  return PortBytes{*sent, *received};
+}
+
+std::optional<PortBytes> device_bytes(const std::string& device, int port,
+                                      const std::string& root) {
+  const std::string folder =
+      fmt::format("{}/sys/class/infiniband/{}/ports/{}/counters/", root, device, port);
+  const auto sent = number_in(folder + "port_xmit_data");
+  const auto received = number_in(folder + "port_rcv_data");
+  if (!sent || !received) return std::nullopt;
+  return PortBytes{4 * *sent, 4 * *received};  // both count words of four bytes
+}
+
+std::optional<std::string> other_way(const RunRecord& record) {
+  std::map<std::string, int> ranks_of;
+  for (const RankSummary& rank : record.ranks) ++ranks_of[rank.host];
+  for (const RankSummary& rank : record.ranks) {
+    if (!rank.complete || !rank.port || ranks_of[rank.host] != 1) continue;
+    const std::uint64_t sent =
+        rank.data_sent.bytes + rank.control_sent.bytes + rank.apart_sent.bytes;
+    if (rank.port->sent >= sent) continue;
+    return fmt::format(
+        "the bytes did not go over the network that was asked for: rank {} sent {}, the port that "
+        "it "
+        "opened ({}) carried {}",
+        rank.rank, sent, record.environment.interface.value_or("unnamed"), rank.port->sent);
+  }
+  return std::nullopt;
+}
+
+}  // namespace dlobd::metrics
