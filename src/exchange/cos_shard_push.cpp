@@ -118,7 +118,9 @@ CosShardPush::CosShardPush(Context context, CosDefects defects, compute::WireEle
         std::make_unique<Residuals>(endpoint, context.arena.size(), context.arena.backing());
   }
   endpoint.register_memory(region::parameters, std::as_writable_bytes(context.arena.parameters()));
-  endpoint.register_memory(region::gradients, std::as_writable_bytes(context.arena.gradients()));
+  endpoint.register_memory(
+      region::gradients,
+      std::as_writable_bytes(moved_ ? moved_->parameters() : context.arena.gradients()));
   endpoint.register_memory(region::scratch, std::as_writable_bytes(scratch_.parameters()));
   endpoint.register_memory(region::momentum,
                            std::as_writable_bytes(momentum_direct_ ? context.optimizer.momentum()

@@ -1,8 +1,8 @@
 // What a rank still owes: its gradients are rounded on their way, and what that costs an element is
 // added to its gradient of the next step (error feedback). Part of the trajectory, so a snapshot
 // takes those of all ranks: gather() brings them to rank 0, counted apart, each into a place of its
-// own, which takes no memory before.
-// For designs without servers. The constructor registers a region. Errors: the endpoint's;
+// own: 4PN bytes there, which a provider that pins memory takes from the start, others at the
+// first. For designs without servers. The constructor registers a region. Errors: the endpoint's;
 // corrupt_data for a message that is not due. On the loop's thread.
 #pragma once
 

@@ -8,9 +8,10 @@
 //   credits what may be posted to a peer before it has freed buffers; they come back with packets
 //           that go the other way, or in one of their own when half of them are out.
 //
-// A posted write cannot be recalled: fail() closes the whole endpoint before it wakes its writers,
-// having told the peers. A peer that dies says nothing here (the membership's heartbeat hears it),
-// unless the provider reports an error, or posted bytes make no progress for the peer time-out.
+// A posted write cannot be recalled: fail() stops the whole endpoint before it wakes its writers,
+// having told the peers; what an adapter still reads stays mapped until the endpoint goes. A peer
+// that dies says nothing here (the membership's heartbeat hears it), unless the provider reports an
+// error, or posted bytes make no progress for the peer time-out.
 //
 // Threads: belongs to the loop's thread; destroyed before the loop. Real time only.
 #pragma once

@@ -106,6 +106,7 @@ class Engine final : public FabricEndpoint {
   std::size_t read_events();
   void on_event(const fi_cq_data_entry& event);
   void on_error();
+  void fail_unless_explained(const std::string& why);
   void on_receive(Operation& receive, std::size_t bytes);
   void on_packet(Peer& from, const Header& header, std::span<const std::byte> payload);
   void on_mark(const Mark& mark);

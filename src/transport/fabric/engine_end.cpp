@@ -1,5 +1,6 @@
 // How an endpoint over libfabric ends, or a link of it: broken, failed, silent, or in order.
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -135,6 +136,8 @@ bool Engine::drain() {
       last = loop().now();
     } else if (loop().now() - last >= kQuiet) {
       return true;
+    } else {
+      ::sched_yield();  // to whom may have something to bring
     }
   }
   return false;

@@ -15,6 +15,7 @@ constexpr std::size_t kEvents = 16;
 // So long the rest of a message that has come in part, or an answer, is looked for before others
 // get a turn. A poll may be a system call: this is time, not a number of them.
 constexpr base::Duration kGlance = std::chrono::nanoseconds(1500);
+constexpr base::Duration kLongestBetweenTurns = std::chrono::microseconds(50);
 // No peer can be so far ahead of a message that is still to come.
 constexpr std::uint32_t kFarthest = 1U << 14;
 
@@ -44,14 +45,20 @@ std::size_t Engine::poll() {
   return found;
 }
 
-// A short answer is here before the loop has turned once.
+// A short answer is here before the loop has turned once. But the loop must turn now and then: whom
+// answers reach without a pause would send no sign of life.
 void Engine::glance() {
   if (!progress_ || !progress_->running()) return;
   const std::uint64_t woken = woken_;
-  const base::Time end = loop().now() + kGlance;
+  const base::Time now = loop().now();
+  if (now - progress_->turned() > kLongestBetweenTurns) return;
+  std::uint64_t empty = 0;
   do {
-    if (poll() == 0) Progress::pause();
-  } while (woken_ == woken && !closed_ && loop().now() < end);
+    if (poll() > 0) continue;
+    ++empty;
+    Progress::pause();
+  } while (woken_ == woken && !closed_ && loop().now() < now + kGlance);
+  progress_->count_empty(empty);
 }
 
 std::size_t Engine::read_events() {
@@ -147,18 +154,16 @@ void Engine::on_error() {
       if (operation->owner != nullptr) --operation->owner->pending;
     }
   } else {
-    // The provider does not say whose: of all peers but one nothing is on its way.
+    // The provider does not say whose (of shm: a read from the memory of who has died). It is the
+    // only peer's, or one's whose link is broken already.
     for (const Peer& each : peers_) {
-      if (each.rank == rank() || !each.connected || each.broken) continue;
+      if (each.rank == rank() || !each.connected) continue;
+      if (each.broken) return;
       culprit = culprit == -1 ? each.rank : -2;
     }
   }
-  if (culprit == -2 || culprit == -1) {
-    if (leaving_) return;
-    fail(base::Error(base::ErrorKind::io_error,
-                     fmt::format("an RDMA operation failed, the provider does not say to whom: "
-                                 "provider {}: {}",
-                                 opened().provider, why)));
+  if (culprit < 0) {
+    fail_unless_explained(why);
     return;
   }
   Peer& with = peer(culprit);
@@ -169,6 +174,20 @@ void Engine::on_error() {
     operation->owner = nullptr;
     if (!closed_) free_writes_.push_back(operation);
   }
+}
+
+// Something failed with one of several peers. Who has died is soon known by its heartbeat; blaming
+// oneself first would hide it.
+void Engine::fail_unless_explained(const std::string& why) {
+  if (leaving_) return;
+  const base::Error error(
+      base::ErrorKind::io_error,
+      fmt::format("an RDMA operation failed, the provider does not say to whom: "
+                  "provider {}: {}",
+                  opened().provider, why));
+  loop().call_after(2 * options_.peer_timeout, [this, here = std::weak_ptr<bool>(here_), error] {
+    if (!here.expired() && !leaving_) fail(error);
+  });
 }
 
 void Engine::post_receive(Operation& receive) {

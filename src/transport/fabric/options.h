@@ -35,7 +35,8 @@ struct Options {
   // (RLIMIT_MEMLOCK) that an adapter would.
   bool pin_memory = false;
 
-  // Idle: polls so long, letting others run in between, then sleeps.
+  // Idle: polls so long, letting others run in between, then sleeps. Where there is no descriptor
+  // to sleep on and something posted is not through, it polls a millisecond at least.
   base::Duration spin = std::chrono::microseconds(50);
   // The longest sleep where the provider has nothing to wait for.
   base::Duration nap = std::chrono::microseconds(200);

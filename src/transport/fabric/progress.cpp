@@ -82,6 +82,7 @@ void Progress::schedule() {
 void Progress::turn() {
   if (!running_ || sleeping_) return;
   base::Time now = loop_.now();
+  turned_ = now;
   const bool idle = now - busy_ >= patience(now);
   const bool found = burst(idle, now);
   if (!running_) return;

@@ -34,6 +34,9 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void kick(base::Time now);
   void stop();
   [[nodiscard]] bool running() const { return running_; }
+  // When the loop last came by here; what polls by itself meanwhile says how many found nothing.
+  [[nodiscard]] base::Time turned() const { return turned_; }
+  void count_empty(std::uint64_t polls) { polls_ += polls; }
   // Leaves the queue alone for a moment: who writes to it needs it, too.
   static void pause();
 
@@ -58,6 +61,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   bool running_ = false;
   bool scheduled_ = false;
   bool sleeping_ = false;
+  base::Time turned_{0};
   base::Time busy_{0};  // when something was last found or posted
   base::Duration next_nap_{0};
   base::TimerId timer_;
