@@ -45,6 +45,8 @@ function(dlobd_precompiled target owner)
   else()
     target_precompile_headers(${target} REUSE_FROM ${owner})
   endif()
+  # Without the time in it, for ccache.
+  target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
 endfunction()
 function(dlobd_unity target)
   if(DLOBD_UNITY)

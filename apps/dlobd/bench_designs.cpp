@@ -59,6 +59,7 @@ BenchDesign design_of(const BenchStack& stack, const std::string& behaviour,
   if (network.is_tcp()) return design;
   design.name += "_" + network.name();
   design.title += ", " + network.title();
+  if (stack.lacks_rdma) design.title += ", hypothetical";
   design.words.insert(design.words.end(), {"--network", "rdma", "--provider", network.provider});
   if (!network.device.empty())
     design.words.insert(design.words.end(), {"--device", network.device});

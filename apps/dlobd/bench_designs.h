@@ -13,6 +13,7 @@ namespace dlobd::app {
 struct BenchStack {
   std::string name;
   std::vector<std::string> behaviours;  // none: it takes no behaviour
+  bool lacks_rdma = false;              // the real stack does not run over RDMA on a CPU
 };
 // All of this program's.
 std::vector<BenchStack> bench_stacks();

@@ -11,6 +11,7 @@
 #include "base/nearest.h"
 #include "bench_options.h"
 #include "connections.h"
+#include "libfabric_size.h"
 #include "transport/fabric/endpoint.h"
 #include "transport/fabric/providers.h"
 #include "transport/tcp/endpoint.h"
@@ -174,6 +175,7 @@ Result<BenchEndpoint> open_endpoint(base::Loop& loop, const Seat& seat,
     opened.endpoint = std::move(endpoint);
     return opened;
   }
+  size_libfabric(network.provider, seat.world_size());
   fabric::Options options;
   options.token = kToken;
   options.provider = network.provider;

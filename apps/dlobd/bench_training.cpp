@@ -331,6 +331,7 @@ std::vector<BenchStack> bench_stacks() {
     one.name = stack->name;
     if (stack->design().behaviour) one.behaviours = {"faithful", "fixed"};
     if (stack->improved != nullptr) one.behaviours.emplace_back("improved");
+    one.lacks_rdma = stacks::hypothetical(stack->design(), true, compute::Processor()).has_value();
     all.push_back(std::move(one));
   }
   return all;

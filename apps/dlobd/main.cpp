@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
   dlobd::app::own_signals();
   // A file that may not grow and a reader that has gone are errors of the write, told like others.
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
   CLI::App app(
       "Deep learning over big data: trains through the designs of the DLoBD stacks, and measures "
       "them.",

@@ -27,7 +27,6 @@ base::Result<void> check_folders(const training::Config& config) {
 }
 
 int train(TrainOptions& options, const Environment& environment) {
-  std::signal(SIGPIPE, SIG_IGN);  // a reader of our lines that has gone does not end a run
   if (auto placed = place_by_environment(options, environment); !placed) {
     complain(placed.error());
     return kRefused;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -49,13 +50,17 @@ base::Result<std::string> find(const std::vector<storage::Entry>& entries,
                                     names[0], names[1]));
 }
 
-// All labels are in memory; of the pixels the first records' must do.
+// All labels are in memory; of the pixels some records', from the first to the last, must do.
 base::Result<void> add_to(uLong& checksum, Reader& reader) {
   const std::span<const std::uint8_t> labels = reader.labels();
   checksum = crc32_z(checksum, labels.data(), labels.size());
-  DLOBD_TRY(first, reader.next(kRecordsOfDigest));
-  checksum =
-      crc32_z(checksum, reinterpret_cast<const Bytef*>(first.values.data()), first.values.size());
+  const std::uint64_t taken = std::min<std::uint64_t>(kRecordsOfDigest, reader.count());
+  for (std::uint64_t i = 0; i < taken; ++i) {
+    DLOBD_TRY_VOID(found, reader.seek(taken == 1 ? 0 : i * (reader.count() - 1) / (taken - 1)));
+    DLOBD_TRY(record, reader.next(1));
+    checksum = crc32_z(checksum, reinterpret_cast<const Bytef*>(record.values.data()),
+                       record.values.size());
+  }
   return {};
 }
 

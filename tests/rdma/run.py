@@ -289,9 +289,9 @@ class Suite:
     def two_guests(self):
         name = "two_guests"
         tcp = self.results(f"{BETWEEN_GUESTS}_tcp")
-        kept = self.work / "tcp"
-        shutil.copytree(tcp, kept)
-        shutil.rmtree(self.work / "guest-0")
+        devices = self.work / "two-devices"  # what the one guest left stays
+        (self.work / "guest-0").rename(devices)
+        kept = devices / "results" / tcp.name
         options = DESIGNS[BETWEEN_GUESTS][0]
         self.verdicts[name] = self.check_guests
         parts = [[(name, RUN_SECONDS, f"between_guests {name} {rank} {options}")] for rank in (0, 1)]
