@@ -34,9 +34,8 @@ TEST_P(Protocol, EqualsItsOracleAndItsClosedForm) {
 
 // 2,000 interleavings: each seed is another network, another pace of computing, other gradients.
 TEST_P(Protocol, EqualsItsOracleWhateverTheInterleaving) {
-  constexpr std::uint64_t kSeeds = seeds(2000);
   const NamedDesign named = all_designs().at(GetParam());
-  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint64_t seed = 0; seed < seeds(named.interleavings); ++seed) {
     base::Random random = base::Random::of({seed, GetParam()});
     const int world_size = 2 + static_cast<int>(random.below(7));
     const std::size_t elements = 1 + random.below(80);
