@@ -8,7 +8,7 @@ setup:       ## install what is missing (Debian 12), fetch MNIST; nothing where 
 	@scripts/setup
 build: setup ## build the program and the tests, optimised, into build/release
 	@scripts/build release
-demo: build  ## train LeNet on all of MNIST on 2 ranks through each design and print one table
+demo: build  ## train LeNet on all of MNIST on 2 ranks through each design and print one table (some 10 minutes of training)
 	@scripts/demo
 test: setup  ## every test: the suites, those of the protocols under sanitizers, short fuzz runs
 	@scripts/test
