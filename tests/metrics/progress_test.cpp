@@ -18,17 +18,27 @@ ProgressPoint at_step(std::uint64_t step) {
   return point;
 }
 
+ProgressGoal three_epochs() {
+  ProgressGoal goal;
+  goal.epochs = 3;
+  goal.steps = 2814;
+  return goal;
+}
+
+ProgressPace a_minute_left() {
+  ProgressPace pace;
+  pace.samples_per_second = 1234567.4;
+  pace.seconds_left = 64.2;
+  return pace;
+}
+
 TEST(Progress, TheLineSaysWhatIsKnown) {
   ProgressPoint point = at_step(120);
   point.loss = 0.123456;
   EXPECT_EQ(progress_line(point, {}, {}), "epoch 1  step 120  loss 0.1235");
   point.accuracy = 0.97123;
-  ProgressGoal goal;
-  goal.epochs = 3;
-  goal.steps = 2814;
-  ProgressPace pace;
-  pace.samples_per_second = 1234567.4;
-  pace.seconds_left = 64.2;
+  const ProgressGoal goal = three_epochs();
+  const ProgressPace pace = a_minute_left();
   EXPECT_EQ(
       progress_line(point, goal, pace),
       "epoch 1/3  step 120/2814  loss 0.1235  accuracy 97.12 %  1,234,567 samples/s  01:05 left");
@@ -37,12 +47,8 @@ TEST(Progress, TheLineSaysWhatIsKnown) {
 TEST(Progress, ANarrowLineLosesWhatMattersLeast) {
   ProgressPoint point = at_step(120);
   point.accuracy = 0.97123;
-  ProgressGoal goal;
-  goal.epochs = 3;
-  goal.steps = 2814;
-  ProgressPace pace;
-  pace.samples_per_second = 1234567.4;
-  pace.seconds_left = 64.2;
+  const ProgressGoal goal = three_epochs();
+  const ProgressPace pace = a_minute_left();
   const std::string whole = progress_line(point, goal, pace);
   EXPECT_EQ(progress_line(point, goal, pace, whole.size()), whole);
   EXPECT_EQ(progress_line(point, goal, pace, 79),
