@@ -17,6 +17,8 @@ constexpr std::uint32_t kReserve = 4;
 constexpr std::uint32_t kMostCredits = 64;
 constexpr std::size_t kMostWrites = 512;  // posted and not completed
 constexpr std::size_t kPacketSlots = 64;
+// Of a processor's time, and of a call that is not stuck, what others have posted included.
+constexpr base::Duration kLongestCall = std::chrono::seconds(1);
 // So little is copied by the provider rather than waited for.
 constexpr std::size_t kInjectBytes = 256;
 
@@ -57,11 +59,12 @@ Engine::Engine(base::Loop& loop, int rank, int world_size, Options options,
       options_(std::move(options)),
       adapter_(std::move(adapter)),
       memory_(*adapter_, options_.pin_memory),
+      escape_(std::min(options_.peer_timeout / 4, kLongestCall)),
       changed_(loop) {}
 
 Engine::~Engine() {
   close();
-  if (drain()) {
+  if (!stuck_ && drain()) {
     adapter_->close_endpoint();
   } else {
     adapter_->abandon();

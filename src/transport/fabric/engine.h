@@ -18,6 +18,7 @@
 #include "base/waiters.h"
 #include "transport/fabric/adapter.h"
 #include "transport/fabric/endpoint.h"
+#include "transport/fabric/escape.h"
 #include "transport/fabric/memory.h"
 #include "transport/fabric/peer.h"
 #include "transport/fabric/progress.h"
@@ -106,7 +107,19 @@ class Engine final : public FabricEndpoint {
   std::size_t read_events();
   void on_event(const fi_cq_data_entry& event);
   void on_error();
+  // Somebody's link is broken already: an error of nobody's may be the same.
+  [[nodiscard]] bool explained() const;
+  // The peer that an error must be of which the provider says nothing; else -1.
+  [[nodiscard]] int only_suspect() const;
   void fail_unless_explained(const std::string& why);
+  // Calls the provider so that this thread gets out even if the call never ends.
+  template <class Call>
+  ssize_t call(const Call& provider) {
+    if (stuck_) return -FI_EAGAIN;
+    const ssize_t code = escape_.run(provider);
+    return code == Escape::kNever ? got_stuck() : code;
+  }
+  ssize_t got_stuck();
   void on_receive(Operation& receive, std::size_t bytes);
   void on_packet(Peer& from, const Header& header, std::span<const std::byte> payload);
   void on_mark(const Mark& mark);
@@ -121,6 +134,7 @@ class Engine final : public FabricEndpoint {
   std::unique_ptr<Adapter> adapter_;
   Memory memory_;
   std::shared_ptr<Progress> progress_;
+  Escape escape_;
   base::Waiters changed_;               // hellos, goodbyes, failure
   std::optional<base::Error> refused_;  // a registration, until descriptor() tells
   std::map<RegionId, const Registration*> regions_;
@@ -156,6 +170,7 @@ class Engine final : public FabricEndpoint {
   bool in_part_ = false;     // the last events brought only part of a message
   bool held_back_ = false;   // a write waits for an earlier one: must_wait()
   bool closed_ = false;
+  bool stuck_ = false;  // a call of the provider never ended: it is not called any more
   Statistics statistics_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);  // for what is posted to the loop
 };

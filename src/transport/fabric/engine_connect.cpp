@@ -66,6 +66,7 @@ base::Task<base::Result<void>> Engine::connect(
                        [](const Peer& each) { return each.outstanding > 0; });
   };
   calls.before_sleep = [this] { watch(); };
+  if (opened().provider == "shm") escape_.watch();
   progress_->start(std::move(calls));
   for (int other = rank() + 1; other < world_size(); ++other) {
     say_hello(peer(other), PacketType::hello, Answer::asking);

@@ -70,7 +70,7 @@ void Engine::failed() {
 }
 
 void Engine::tell_gone() {
-  if (closed_ || !adapter_->endpoint()) return;
+  if (closed_ || stuck_ || !adapter_->endpoint()) return;
   std::string why = error() ? error()->message : "it ended";
   why.resize(std::min<std::size_t>(why.size(), 500));
   const auto* first = reinterpret_cast<const std::byte*>(why.data());
@@ -83,9 +83,9 @@ void Engine::tell_gone() {
   }
   // Until they are out, or not for long: a peer that does not take them has another heartbeat.
   const base::Time end = loop().now() + kFlush;
-  while (free_packets_.size() < packets_.size() && loop().now() < end) {
+  while (free_packets_.size() < packets_.size() && loop().now() < end && !stuck_) {
     fi_cq_data_entry event{};
-    const ssize_t got = fi_cq_read(adapter_->queue(), &event, 1);
+    const ssize_t got = call([&] { return fi_cq_read(adapter_->queue(), &event, 1); });
     if (got == 1) {
       Operation* operation = operation_of(event.op_context);
       if (operation != nullptr && operation->type == Operation::Type::packet) {
@@ -146,7 +146,7 @@ bool Engine::drain() {
 // Links on which nothing moves although something should.
 void Engine::watch() {
   const base::Time now = loop().now();
-  if (now < next_watch_) return;
+  if (now < next_watch_ || stuck_) return;
   next_watch_ = now + options_.peer_timeout / 8;
   for (Peer& each : peers_) {
     if (each.broken || each.idle() || now - each.progress < options_.peer_timeout) continue;

@@ -142,8 +142,11 @@ Engine::Posted Engine::post_fragment(Peer& to, Outgoing& outgoing, std::uint32_t
   const std::uint64_t address = outgoing.remote_address + fragment.offset_bytes;
   fid_ep* endpoint = adapter_->endpoint();
   if (fragment.marked && !marks_tail_ && bytes.size() <= injected_write_bytes_) {
-    const Posted done = posted(to, fi_inject_writedata(endpoint, bytes.data(), bytes.size(), data,
-                                                       to.address, address, outgoing.remote_key));
+    const Posted done =
+        posted(to, call([&] {
+                 return fi_inject_writedata(endpoint, bytes.data(), bytes.size(), data, to.address,
+                                            address, outgoing.remote_key);
+               }));
     if (done != Posted::yes) return done;
     ++statistics_.fragments;
     statistics_.injected_bytes += bytes.size();
@@ -154,11 +157,13 @@ Engine::Posted Engine::post_fragment(Peer& to, Outgoing& outgoing, std::uint32_t
     return Posted::again;
   }
   Operation& write = *free_writes_.back();
-  const ssize_t code =
-      fragment.marked ? fi_writedata(endpoint, bytes.data(), bytes.size(), outgoing.local, data,
-                                     to.address, address, outgoing.remote_key, &write.context)
-                      : fi_write(endpoint, bytes.data(), bytes.size(), outgoing.local, to.address,
-                                 address, outgoing.remote_key, &write.context);
+  const ssize_t code = call([&] {
+    return fragment.marked
+               ? fi_writedata(endpoint, bytes.data(), bytes.size(), outgoing.local, data,
+                              to.address, address, outgoing.remote_key, &write.context)
+               : fi_write(endpoint, bytes.data(), bytes.size(), outgoing.local, to.address, address,
+                          outgoing.remote_key, &write.context);
+  });
   const Posted done = posted(to, code);
   if (done != Posted::yes) return done;
   free_writes_.pop_back();
@@ -190,10 +195,12 @@ Engine::Posted Engine::post_packet(Peer& to, Header header, std::span<const std:
   }
   encode(header, buffer.first<kHeaderBytes>());
   if (!payload.empty()) std::memcpy(buffer.data() + kHeaderBytes, payload.data(), payload.size());
-  const Posted done =
-      posted(to, slot == nullptr ? fi_inject(adapter_->endpoint(), buffer.data(), size, to.address)
-                                 : fi_send(adapter_->endpoint(), buffer.data(), size, slab_local_,
-                                           to.address, &slot->context));
+  const Posted done = posted(
+      to, call([&] {
+        return slot == nullptr ? fi_inject(adapter_->endpoint(), buffer.data(), size, to.address)
+                               : fi_send(adapter_->endpoint(), buffer.data(), size, slab_local_,
+                                         to.address, &slot->context);
+      }));
   if (done != Posted::yes) return done;
   to.owed -= header.credits;
   if (slot != nullptr) {

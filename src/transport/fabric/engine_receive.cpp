@@ -63,7 +63,8 @@ void Engine::glance() {
 
 std::size_t Engine::read_events() {
   std::array<fi_cq_data_entry, kEvents> events;
-  const ssize_t got = fi_cq_read(adapter_->queue(), events.data(), events.size());
+  const ssize_t got =
+      call([&] { return fi_cq_read(adapter_->queue(), events.data(), events.size()); });
   std::size_t found = 0;
   if (got > 0) {
     polled_ = loop().now();
@@ -154,13 +155,10 @@ void Engine::on_error() {
       if (operation->owner != nullptr) --operation->owner->pending;
     }
   } else {
-    // The provider does not say whose (of shm: a read from the memory of who has died). It is the
-    // only peer's, or one's whose link is broken already.
-    for (const Peer& each : peers_) {
-      if (each.rank == rank() || !each.connected) continue;
-      if (each.broken) return;
-      culprit = culprit == -1 ? each.rank : -2;
-    }
+    // The provider does not say whose (of shm: a read from the memory of who has died). It may be
+    // one's whose link is broken already.
+    if (explained()) return;
+    culprit = only_suspect();
   }
   if (culprit < 0) {
     fail_unless_explained(why);
@@ -174,6 +172,34 @@ void Engine::on_error() {
     operation->owner = nullptr;
     if (!closed_) free_writes_.push_back(operation);
   }
+}
+
+bool Engine::explained() const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [](const Peer& each) { return each.connected && each.broken; });
+}
+
+int Engine::only_suspect() const {
+  int found = -1;
+  for (const Peer& each : peers_) {
+    if (!each.connected) continue;
+    if (found != -1) return -1;
+    found = each.rank;
+  }
+  return found;
+}
+
+// Who has died or was stopped, with a queue locked, is heard of soon: see below.
+ssize_t Engine::got_stuck() {
+  stuck_ = true;
+  if (explained()) return -FI_EAGAIN;
+  const std::string why = "a call never ended: a peer has died or was stopped within its own";
+  if (const int culprit = only_suspect(); culprit >= 0) {
+    break_link(peer(culprit), base::ErrorKind::io_error, why);
+  } else {
+    fail_unless_explained(why);
+  }
+  return -FI_EAGAIN;
 }
 
 // Something failed with one of several peers. Who has died is soon known by its heartbeat; blaming
@@ -192,8 +218,10 @@ void Engine::fail_unless_explained(const std::string& why) {
 
 void Engine::post_receive(Operation& receive) {
   if (closed_) return;
-  const ssize_t code = fi_recv(adapter_->endpoint(), receive.buffer.data(), receive.buffer.size(),
-                               slab_local_, FI_ADDR_UNSPEC, &receive.context);
+  const ssize_t code = call([&] {
+    return fi_recv(adapter_->endpoint(), receive.buffer.data(), receive.buffer.size(), slab_local_,
+                   FI_ADDR_UNSPEC, &receive.context);
+  });
   if (code == 0) {
     const int used_by = std::exchange(receive.peer, -1);
     if (used_by >= 0) owe(peer(used_by));
