@@ -72,7 +72,12 @@ class Checks(unittest.TestCase):
         (folder / "cable-after").write_text("116\n", encoding="ascii")
         self.assertEqual(checks.check_crossed(folder, record), 16)
         (folder / "cable-after").write_text("115\n", encoding="ascii")
-        self.wrong("15 bytes crossed the cable, 16 were sent", checks.check_crossed, folder, record)
+        self.wrong("15 bytes crossed the cable, 16 had to", checks.check_crossed, folder, record)
+        # A server beside rank 0: what those two say to each other need not cross.
+        record["ranks"].append({"rank": 2, "bytes_sent": 100, "bytes_received": 100})
+        self.wrong("15 bytes crossed the cable, 16 had to", checks.check_crossed, folder, record)
+        record["ranks"].append({"rank": 3, "bytes_sent": 0, "bytes_received": 0})
+        self.wrong("2 ranks at the cable's far end", checks.check_crossed, folder, record)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,8 @@ DESIGNS = {
     "bigdl": ("--stack bigdl", 1, "all"),
     "tensorflowonspark_ps_synchronous": ("--stack tensorflowonspark_ps --updates synchronous --defect arrival_order=fixed", 1,
                                          "all"),
-    "tensorflowonspark_ps": ("--stack tensorflowonspark_ps", 1, "none"),
+    # Every gradient of one picture is applied as it is: at the usual rate that diverges.
+    "tensorflowonspark_ps": ("--stack tensorflowonspark_ps --learning-rate 0.001", 1, "none"),
     "caffeonspark_improved": ("--stack caffeonspark --behaviour improved", 0, "all"),
     "tensorflowonspark_improved": ("--stack tensorflowonspark --behaviour improved", 0, "all"),
     "bigdl_improved": ("--stack bigdl --behaviour improved", 0, "all"),
