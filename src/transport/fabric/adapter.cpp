@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <vector>
 
 #include "metrics/devices.h"
 #include "transport/fabric/gid.h"
@@ -237,12 +239,12 @@ void Adapter::forget_name() {
   ::shm_unlink(("/" + name).c_str());
 }
 
-void Adapter::abandon() {
-  static_cast<void>(endpoint_.release());
-  static_cast<void>(queue_.release());
-  static_cast<void>(addresses_.release());
-  static_cast<void>(domain_.release());
-  static_cast<void>(fabric_.release());
+void Adapter::abandon(std::unique_ptr<Adapter> adapter) {
+  static std::mutex mutex;
+  // Never destroyed: nothing is closed at the end of the process either.
+  static auto& abandoned = *new std::vector<std::unique_ptr<Adapter>>;
+  const std::lock_guard lock(mutex);
+  abandoned.push_back(std::move(adapter));
 }
 
 bool Adapter::may_wait() {

@@ -69,8 +69,8 @@ class Adapter {
 
   // The provider touches no memory of this process on this endpoint's behalf afterwards.
   void close_endpoint() { endpoint_.reset(); }
-  // Leaves all of it open until the process ends: where closing is not safe.
-  void abandon();
+  // Leaves all of it open until the process ends: where closing is not safe. Any thread.
+  static void abandon(std::unique_ptr<Adapter> adapter);
 
  private:
   Adapter() = default;

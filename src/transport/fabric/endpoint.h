@@ -13,6 +13,9 @@
 // that dies says nothing here (the membership's heartbeat hears it), unless the provider reports an
 // error, or posted bytes make no progress for the peer time-out.
 //
+// shm: who dies with a queue locked leaves others to spin in the provider for ever. They get out
+// (escape.h), use the provider no more, and wait to be told who was lost.
+//
 // Threads: belongs to the loop's thread; destroyed before the loop. Real time only.
 #pragma once
 

@@ -67,7 +67,7 @@ Engine::~Engine() {
   if (!stuck_ && drain()) {
     adapter_->close_endpoint();
   } else {
-    adapter_->abandon();
+    Adapter::abandon(std::move(adapter_));
   }
 }
 

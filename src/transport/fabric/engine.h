@@ -5,6 +5,7 @@
 //   engine_end.cpp      broken links, failure, shutdown
 //   engine_post.cpp     what goes out: packets, one-sided operations, credits
 //   engine_receive.cpp  what the completion queue says: packets, marks, completions, errors
+//   escape.h            a way out of calls that never end
 //
 // Messages to a peer are posted in the order of the calls, one operation a credit; where the
 // provider is busy the peer is tried again at each poll. Incoming parts are joined by sequence, so

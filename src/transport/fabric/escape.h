@@ -3,8 +3,8 @@
 // its own looks whether the loop's thread has spent `limit` of processor time within one call; if
 // so, it sends that thread a signal, whose handler jumps back to where the call was made.
 //
-// What the call was about to change is then in no known state: nothing of that provider may be
-// called any more, nor closed.
+// What the call was about to change is then in no known state: that endpoint must neither be used
+// any more nor closed.
 //
 // Threads: one Escape a loop's thread; run() is called on the thread that called watch(). Takes
 // the signal SIGRTMIN + 5 from the first watch() on.
