@@ -359,15 +359,14 @@ void add_bench_training(CLI::App& bench, int& status) {
   verb->add_option("--steps", options->steps, "Steps of a run")->capture_default_str();
   verb->add_option("--data", options->data, "The folder with MNIST")->capture_default_str();
   verb->add_option("--bare", options->bare, "The program bare_libtorch (default: beside this one)");
-  verb->footer(R"(Examples:
+  verb->footer(R"(Examples, after `cmake --build --preset release --target bare_libtorch` (of the arm `bare`):
   dlobd bench training
   dlobd bench training --peers --rounds 7
   dlobd bench training --stacks all --behaviours all --networks tcp,rdma_shm --rounds 6
   dlobd bench training --arms lone,bare --steps 200 --rounds 10
   dlobd bench training --json > training.json
 
-Every arm computes with one thread a rank and the same BLAS kernel. `bare_libtorch` is built by
-  cmake --build --preset release --target bare_libtorch
+Every arm computes with one thread a rank and the same BLAS kernel.
 
 Exit status: 0 done; 1 an arm failed; 2 refused before anything ran; 130 interrupted.)");
   verb->callback([options, &status] { status = bench_training(*options); });

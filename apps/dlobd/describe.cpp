@@ -111,8 +111,9 @@ void add_describe(CLI::App& app, int& status) {
   auto* verb = app.add_subcommand("describe",
                                   "A design in a page: owners, rounds, messages, bytes, defects");
   add_design_options(*verb, options->design);
-  verb->add_option("--network", options->network, "tcp, or rdma: one-sided writes")
-      ->check(CLI::IsMember({"tcp", "rdma"}))
+  verb->add_option("--network", options->network,
+                   "tcp; rdma: one-sided writes; simulated, which counts as tcp does")
+      ->check(CLI::IsMember({"tcp", "rdma", "simulated"}))
       ->capture_default_str();
   verb->add_option("--processor", options->processor, "As for train; says what is hypothetical")
       ->capture_default_str();

@@ -68,6 +68,14 @@ std::string closing_lines(const metrics::RunRecord& record, const training::Conf
                       : fmt::format(", {:.1f} s", *summary.train_seconds);
   }
   text += "\n";
+  std::vector<std::string> faithful;
+  for (const auto& [name, behaviour] : record.config.defects) {
+    if (behaviour == "faithful") faithful.push_back(name);
+  }
+  if (!faithful.empty()) text += fmt::format("  defects: {}\n", fmt::join(faithful, ", "));
+  if (record.config.wire_element != "float32") {
+    text += fmt::format("  {} on the wire\n", record.config.wire_element);
+  }
   if (const auto lacking = training::hypothetical(config)) {
     text += fmt::format("  hypothetical: {}\n", *lacking);
   }
@@ -230,6 +238,7 @@ int RunView::finish(const base::Result<training::End>& reported) {
   if (json_) {
     auto json = metrics::to_json(record);
     json["folder"] = written->string();
+    if (const auto checkpoint = last_checkpoint()) json["checkpoint"] = *checkpoint;
     show(stdout,
          fmt::format("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)));
   } else {

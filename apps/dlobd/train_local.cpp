@@ -111,7 +111,10 @@ int train_local(const TrainOptions& options, const Resolved& resolved) {
   if (!outcome) return view.finish(base::fail(outcome.error()));
   for (std::size_t rank = 0; rank < outcome->ranks.size(); ++rank) {
     const auto& exit = outcome->ranks[rank];
-    if (!exit.good() && exit.signal != 0) {
+    // Whom the user interrupts before there is anything to end in order, the signal ends.
+    const bool wished =
+        outcome->interrupted_by != 0 && (exit.put_down || exit.signal == outcome->interrupted_by);
+    if (!exit.good() && exit.signal != 0 && !wished) {
       view.warn(fmt::format("rank {} was {}{}", rank, exit.describe(),
                             exit.put_down ? ", by the launcher" : ""));
     }

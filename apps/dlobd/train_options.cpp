@@ -87,7 +87,8 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
   app.add_option("--ranks", o.ranks, "Workers, one device each")
       ->capture_default_str()
       ->group("Data");
-  app.add_option("--local-batch-size", o.local_batch_size, "Samples of one rank's step")
+  app.add_option("--local-batch-size", o.local_batch_size,
+                 "Samples of one rank's step (default: 64)")
       ->group("Data");
   app.add_option("--global-batch-size", o.global_batch_size, "Samples of all ranks' step")
       ->group("Data");

@@ -88,18 +88,18 @@ void explain(Page& page, const Design& design, const Views& views, exchange::Lay
   }
   ranges_section(page, views, owned);
   page.heading("One step, on every rank r: two rounds");
-  const int peers = layout.workers - 1;
+  const std::string messages = counted(static_cast<std::uint64_t>(layout.workers - 1), "message");
   page.paragraph("  weights    ",
-                 fmt::format("r sends its slice of the weights to r+1, r+2, ... ({} messages) and "
+                 fmt::format("r sends its slice of the weights to r+1, r+2, ... ({}) and "
                              "waits for theirs. The model is whole now.",
-                             peers));
+                             messages));
   page.paragraph("  compute    ", "Forward and backward pass. Nothing moves meanwhile.");
   page.paragraph(
       "  gradients  ",
       fmt::format("r divides all its gradients by {}, sends each owner the part that it "
-                  "owns ({} messages), and adds the parts that arrive to its own slice: "
+                  "owns ({}), and adds the parts that arrive to its own slice: "
                   "{}",
-                  layout.workers, peers,
+                  layout.workers, messages,
                   design.rdma && design.faithful("arrival_order") ? "own, then as they come."
                                                                   : "own + (r+1) + (r+2) + ..."));
   page.paragraph("  update     ",

@@ -42,7 +42,7 @@ void table(Page& page, const char* title, const Design& design, const Views& vie
     all.messages += (each.*sent).messages;
     all.bytes += (each.*sent).bytes;
   }
-  page.line(fmt::format("  All ranks together: {} messages, {}.", grouped(all.messages),
+  page.line(fmt::format("  All ranks together: {}, {}.", counted(all.messages, "message"),
                         size_text(all.bytes)));
 }
 

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t kColumns = 100;
 constexpr double kMiB = 1 << 20;
+constexpr std::uint64_t kSmall = 10'000;  // so many bytes read better as they are
 
 }  // namespace
 
@@ -52,7 +53,12 @@ std::string grouped(std::uint64_t number) {
 }
 
 std::string size_text(std::uint64_t bytes) {
+  if (bytes < kSmall) return counted(bytes, "byte");
   return fmt::format("{:.2f} MiB ({} bytes)", static_cast<double>(bytes) / kMiB, grouped(bytes));
+}
+
+std::string counted(std::uint64_t number, std::string_view what) {
+  return fmt::format("{} {}{}", grouped(number), what, number == 1 ? "" : "s");
 }
 
 std::size_t elements_of(const Views& views) {

@@ -28,9 +28,10 @@ class Page {
   std::string text_;
 };
 
-std::string grouped(std::uint64_t number);    // 431,080
-std::string size_text(std::uint64_t bytes);   // 1.64 MiB (1,724,320 bytes)
-std::size_t elements_of(const Views& views);  // P
+std::string grouped(std::uint64_t number);   // 431,080
+std::string size_text(std::uint64_t bytes);  // 1.64 MiB (1,724,320 bytes); 48 bytes
+std::string counted(std::uint64_t number, std::string_view what);  // 1 message; 1,200 messages
+std::size_t elements_of(const Views& views);                       // P
 // The parameters of which `range` holds a part: "conv1.weight .. fc1.weight".
 std::string names_in(const Views& views, compute::Range range);
 

@@ -198,6 +198,18 @@ class Output(ProgramTest):
                     self.assertEqual(json.load(file), record)
                 self.validate(record)
 
+    def test_json_names_the_last_checkpoint(self):
+        result = self.train("--ranks", "2", "--steps", "9", "--json", "--checkpoint", self.path("saved"))
+        self.assertEqual(result.returncode, 0, result)
+        self.assertTrue(os.path.samefile(os.path.dirname(json.loads(result.stdout)["checkpoint"]), self.path("saved")))
+
+    def test_closing_lines_name_defects_and_what_is_on_the_wire(self):
+        usual = ("--ranks", "2", "--steps", "3")
+        self.assertIn("defects: loss_local, ", self.train(*usual, stack="caffeonspark").stdout)
+        fixed = self.train(*usual, "--behaviour", "fixed", "--wire-element", "bfloat16", stack="caffeonspark").stdout
+        self.assertIn("bfloat16 on the wire", fixed)
+        self.assertNotIn("defects", fixed)
+
     def test_json_of_a_failed_run(self):
         result = self.train("--ranks", "2", "--steps", "9", "--json", "--learning-rate", "1e30")
         self.assertEqual(result.returncode, 1, result)

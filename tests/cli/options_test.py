@@ -19,6 +19,10 @@ class Words(RefusalTest):
             self.assert_words_refused((option, ""), option, "empty value")
         self.assert_refused(self.run_words([PROGRAM, "describe", "--stack", ""]), "--stack", "empty value")
 
+    def test_the_next_option_is_no_value(self):
+        for option in ("--resume", "--out", "--defect"):
+            self.assert_words_refused((option, "--ranks", "2"), option, "no value, but another option: --ranks")
+
     def test_what_is_given_twice(self):
         self.refused("--network simulated --link latency=1us,latency=2us", "latency twice")
         self.refused("--defect optimizer_full=fixed --defect optimizer_full=faithful", "optimizer_full twice",

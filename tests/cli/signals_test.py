@@ -11,13 +11,20 @@ from program import ENDLESS, PATIENCE, PROGRAM, free_port, wait_until
 INTERRUPTED = (130, -signal.SIGINT)  # the second: before there was anything to end in order
 
 
+def environment_of(pid):
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read()
+    except OSError:  # it has ended, or is somebody else's
+        return b""
+
+
 class Early(JobTest):
-    def assert_interrupted_after(self, delay, words):
-        run = self.start(words)
+    def assert_interrupted_after(self, delay, words, environment=None):
+        run = self.start(words, environment)
         time.sleep(delay)
         run.send_signal(signal.SIGINT)
         self.assertIn(run.wait(PATIENCE), INTERRUPTED, run.said() + run.shown())
-        self.assert_nothing_runs()
 
     def test_interrupt_while_the_job_starts(self):
         for network in ("tcp", "simulated"):
@@ -27,11 +34,18 @@ class Early(JobTest):
                     self.assert_interrupted_after(
                         delay, self.train_words("--ranks", "3", "--local-batch-size", "10", "--network", network,
                                                 "--out", out, *ENDLESS))
+                    self.assert_nothing_runs()
                     if self.runs(out):
-                        self.assertEqual(self.record(out)[0]["status"], "interrupted")
+                        record = self.record(out)[0]
+                        self.assertEqual(record["status"], "interrupted")
+                        self.assertNotIn("killed", " ".join(record["warnings"]))
 
     def test_interrupt_of_the_doctor(self):
-        self.assert_interrupted_after(0.05, [PROGRAM, "doctor"])
+        # Its children do not say this folder's name, but have it.
+        self.assert_interrupted_after(0.05, [PROGRAM, "doctor"], {"DLOBD_TEST": self.folder})
+        mark = f"DLOBD_TEST={self.folder}".encode()
+        wait_until(lambda: not [pid for pid in os.listdir("/proc") if pid.isdigit() and mark in environment_of(pid)],
+                   "no child of the doctor left", 5)
 
 
 class Crashes(JobTest):
