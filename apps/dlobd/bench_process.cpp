@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "base/signals.h"
 
 namespace dlobd::app {
 
@@ -27,8 +28,7 @@ using base::Result;
 Interrupt::Interrupt() {
   sigset_t wanted;
   sigemptyset(&wanted);
-  sigaddset(&wanted, SIGINT);
-  sigaddset(&wanted, SIGTERM);
+  base::for_each_ending_signal([&wanted](int number) { sigaddset(&wanted, number); });
   pthread_sigmask(SIG_BLOCK, &wanted, &before_);
   fd_ = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
   CHECK(fd_ >= 0, "signalfd: {}", std::strerror(errno));

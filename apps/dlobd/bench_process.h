@@ -1,9 +1,9 @@
 // Programs that a benchmark runs and waits for, and the signal that ends it early.
 //
-// While an Interrupt lives, SIGINT and SIGTERM end nothing by themselves: every wait below returns
-// `cancelled` instead, after it has ended its children, so that destructors tidy up. A program runs
-// in a process group of its own, reads nothing on stdin, and dies with this process; its output is
-// kept. One thread.
+// While an Interrupt lives, those of SIGINT, SIGTERM and SIGHUP that are not ignored end nothing by
+// themselves: every wait below returns `cancelled` instead, after it has ended its children, so
+// that destructors tidy up. A program runs in a process group of its own, reads nothing on stdin,
+// and dies with this process; its output is kept. One thread.
 #pragma once
 
 #include <csignal>

@@ -43,10 +43,8 @@ class SignalReader {
     sigset_t ours;
     ::sigemptyset(&ours);
     ::sigaddset(&ours, SIGCHLD);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-      // A descriptor would hand over what is to be ignored.
-      if (!base::is_ignored(number)) ::sigaddset(&ours, number);
-    }
+    // Not those that are ignored: a descriptor would hand them over.
+    base::for_each_ending_signal([&ours](int number) { ::sigaddset(&ours, number); });
     ::pthread_sigmask(SIG_BLOCK, &ours, &before_);
     fd_.reset(::signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK));
   }

@@ -41,9 +41,7 @@ class RealRank {
         observers_(observers),
         identity_(job_identity(config, placement.token)),
         signals_(loop_.context()) {
-    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-      if (!base::is_ignored(number)) signals_.add(number);
-    }
+    base::for_each_ending_signal([this](int number) { signals_.add(number); });
     identity_.news = observers.news;
     // Ranks that differ in it would wait for each other in vain: they do not join.
     identity_.configuration +=

@@ -111,9 +111,7 @@ base::Task<void> SimulatedJob::run_rank(int rank, std::unique_ptr<cluster::Link>
 
 std::vector<std::optional<base::Result<End>>> SimulatedJob::run() {
   asio::signal_set signals(loop_.context());
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    if (!base::is_ignored(number)) signals.add(number);
-  }
+  base::for_each_ending_signal([&signals](int number) { signals.add(number); });
   // The first signal asks for an agreed end; by the second the user means it.
   bool asked = false;
   std::function<void(const std::error_code&, int)> stop = [&](const std::error_code& error, int) {

@@ -61,6 +61,18 @@ class Crashes(JobTest):
         self.assertEqual([name for name in os.listdir(where) if not name.startswith("core")], [])
 
 
+class Benches(JobTest):
+    def test_what_is_ignored_from_the_start_does_not_stop_one(self):
+        bench = self.start([PROGRAM, "bench", "transport", "--rounds", "1000"],
+                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+        time.sleep(0.5)
+        bench.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        self.assertIsNone(bench.poll(), bench.said())
+        bench.send_signal(signal.SIGTERM)
+        self.assertEqual(bench.wait(PATIENCE), 130, bench.said())
+
+
 class HangUps(JobTest):
     def test_the_end_of_a_terminal_interrupts(self):
         launcher, _ = self.job(2)
