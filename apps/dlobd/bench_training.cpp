@@ -359,7 +359,8 @@ void add_bench_training(CLI::App& bench, int& status) {
   verb->add_option("--steps", options->steps, "Steps of a run")->capture_default_str();
   verb->add_option("--data", options->data, "The folder with MNIST")->capture_default_str();
   verb->add_option("--bare", options->bare, "The program bare_libtorch (default: beside this one)");
-  verb->footer(R"(Examples, after `cmake --build --preset release --target bare_libtorch` (of the arm `bare`):
+  verb->footer(
+      R"(Examples, after `cmake --build --preset release --target bare_libtorch` (of the arm `bare`):
   dlobd bench training
   dlobd bench training --peers --rounds 7
   dlobd bench training --stacks all --behaviours all --networks tcp,rdma_shm --rounds 6

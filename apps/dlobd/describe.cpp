@@ -113,11 +113,15 @@ void add_describe(CLI::App& app, int& status) {
   add_design_options(*verb, options->design);
   verb->add_option("--network", options->network,
                    "tcp; rdma: one-sided writes; simulated, which counts as tcp does")
+      ->type_name("NAME")
       ->check(CLI::IsMember({"tcp", "rdma", "simulated"}))
       ->capture_default_str();
   verb->add_option("--processor", options->processor, "As for train; says what is hypothetical")
+      ->type_name("NAME")
       ->capture_default_str();
-  verb->add_option("--model", options->model, "lenet, softmax")->capture_default_str();
+  verb->add_option("--model", options->model, "lenet, softmax")
+      ->type_name("NAME")
+      ->capture_default_str();
   verb->add_option("--ranks", options->ranks, "Workers")->capture_default_str();
   verb->add_flag("--json", options->json, "The figures instead of the page");
   refuse_empty_words(*verb);

@@ -9,19 +9,23 @@ void add_design_options(CLI::App& app, DesignWords& words) {
   app.add_option("--stack", words.stack,
                  fmt::format("The design: {}", fmt::join(stacks::stack_names(), ", ")))
       ->required()
+      ->type_name("NAME")
       ->group("Design");
   app.add_option("--behaviour", words.behaviour,
                  "faithful to the real stack (default), with its defects fixed, or improved")
+      ->type_name("NAME")
       ->group("Design");
   app.add_option("--defect", words.defects, "NAME=faithful|fixed, one defect by itself; repeatable")
       ->take_all()
+      ->type_name("NAME=...")
       ->group("Design");
   app.add_option("--wire-element", words.wire_element,
                  "float32, float16, bfloat16 or truncated16: of gradients on their way, with error "
                  "feedback (default: the stack's own; others for caffeonspark and allreduce)")
+      ->type_name("NAME")
       ->group("Design");
   for (const auto& [name, help] : stacks::option_names()) {
-    app.add_option("--" + name, words.options[name], help)->group("Design");
+    app.add_option("--" + name, words.options[name], help)->type_name("VALUE")->group("Design");
   }
 }
 

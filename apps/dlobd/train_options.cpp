@@ -36,13 +36,16 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
   app.add_option("--network", o.network,
                  "tcp; rdma, by libfabric; or simulated: virtual time, in one process")
       ->capture_default_str()
+      ->type_name("NAME")
       ->group("Network");
   app.add_option(
          "--provider", o.provider,
          "What carries rdma: verbs, efa, psm3, ... (default: this host's real RDMA); shm and "
          "tcp;ofi_rxm are software stand-ins, by name only")
+      ->type_name("NAME")
       ->group("Network");
   app.add_option("--device", o.device, "rdma: the device, as libfabric names it (mlx5_0)")
+      ->type_name("NAME")
       ->group("Network");
   app.add_option("--port", o.port, "rdma, with --gid-index: the device's port")
       ->capture_default_str()
@@ -51,6 +54,7 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
       ->group("Network");
   app.add_option("--interface", o.interface,
                  "Network interface of this rank (default: loopback, or the one to the rendezvous)")
+      ->type_name("NAME")
       ->group("Network");
   app.add_option("--connections-per-peer", o.connections_per_peer,
                  "TCP connections between each two ranks, 1 to 16; large messages go over all")
@@ -60,29 +64,38 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
          "--link", o.link,
          "Of --network simulated: latency=20us,bandwidth=1.25GB/s,send=5us,receive=5us,"
          "piece_send=1us,piece_receive=1us,jitter=0us (the default; bandwidth=0: unlimited)")
+      ->type_name("KEY=VALUE,...")
       ->group("Network");
 
   app.add_option("--processor", o.processor,
                  "cpu, cpu+onednn, gpu, gpu+cudnn (unverified on a GPU), reference, profile:FILE")
       ->capture_default_str()
+      ->type_name("NAME")
       ->group("Computation");
   app.add_option("--blas", o.blas, "reference, openblas, mkl (default: the best that is installed)")
+      ->type_name("NAME")
       ->group("Computation");
   app.add_option("--mkl-folder", o.mkl_folder, "Where libmkl_rt lies (default: the build's)")
+      ->type_name("FOLDER")
       ->group("Computation");
   app.add_option(
          "--threads", o.threads,
          "Compute threads of a rank; 0 shares the CPUs among the ranks (with --rank: takes all)")
       ->capture_default_str()
       ->group("Computation");
-  app.add_option("--model", o.model, "lenet, softmax")->capture_default_str()->group("Computation");
+  app.add_option("--model", o.model, "lenet, softmax")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->group("Computation");
 
   app.add_option("--data", o.data, "A folder with the data set (IDX, raw or .gz)")
       ->capture_default_str()
+      ->type_name("FOLDER")
       ->group("Data");
   app.add_option("--uneven", o.uneven,
                  "Shards that batches do not divide: drop_last, or pad with samples seen before")
       ->capture_default_str()
+      ->type_name("RULE")
       ->group("Data");
   app.add_option("--ranks", o.ranks, "Workers, one device each")
       ->capture_default_str()
@@ -110,10 +123,12 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
                  "fixed | step:gamma=0.1,size=1000 | multistep:gamma=0.1,at=1000/2000 | "
                  "inv:gamma=1e-4,power=0.75")
       ->capture_default_str()
+      ->type_name("POLICY")
       ->group("Optimizer");
   app.add_option("--optimizer", o.optimizer,
                  "sgd, or adagrad (TensorFlow's: sums of squares start at 0.1)")
       ->capture_default_str()
+      ->type_name("NAME")
       ->group("Optimizer");
   app.add_option("--momentum", o.momentum,
                  "Of sgd; Caffe's: the rate is inside its buffer (default: 0.9)")
@@ -132,9 +147,15 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
   app.add_option("--checkpoint", o.checkpoint,
                  "Folder for a checkpoint at each evaluation (default: only when interrupted, in "
                  "OUT/checkpoints)")
+      ->type_name("FOLDER")
       ->group("Run");
-  app.add_option("--resume", o.resume, "Go on from this checkpoint file")->group("Run");
-  app.add_option("--out", o.out, "Folder of the run records")->capture_default_str()->group("Run");
+  app.add_option("--resume", o.resume, "Go on from this checkpoint file")
+      ->type_name("FILE")
+      ->group("Run");
+  app.add_option("--out", o.out, "Folder of the run records")
+      ->capture_default_str()
+      ->type_name("FOLDER")
+      ->group("Run");
   app.add_flag("--json", o.json, "Print the record instead of lines for people")->group("Run");
   app.add_flag("--verbose", o.verbose, "Show each rank's output behind its number")->group("Run");
 
@@ -143,11 +164,13 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
   app.add_option("--world-size", o.world_size, "All ranks of the job")->group("Cluster");
   app.add_option("--rendezvous", o.rendezvous,
                  "HOST:PORT where rank 0 waits; all ranks have the same secret in DLOBD_JOB_TOKEN")
+      ->type_name("HOST:PORT")
       ->group("Cluster");
   app.add_option("--launcher", o.launcher,
                  "auto: srun, mpirun, mpiexec and torchrun give what is not said here; none: they "
                  "do not")
       ->capture_default_str()
+      ->type_name("NAME")
       ->group("Cluster");
   app.add_flag("--launched", o.launched)->group("");  // hidden: set by our launcher only
 

@@ -19,6 +19,12 @@ class Words(RefusalTest):
             self.assert_words_refused((option, ""), option, "empty value")
         self.assert_refused(self.run_words([PROGRAM, "describe", "--stack", ""]), "--stack", "empty value")
 
+    def test_help_says_what_kind_of_word_an_option_takes(self):
+        for verb in ("train", "describe"):
+            text = self.run_words([PROGRAM, verb, "--help"]).stdout
+            self.assertIn("--stack NAME", text)
+            self.assertNotIn("TEXT", text)
+
     def test_the_next_option_is_no_value(self):
         for option in ("--resume", "--out", "--defect"):
             self.assert_words_refused((option, "--ranks", "2"), option, "no value, but another option: --ranks")
