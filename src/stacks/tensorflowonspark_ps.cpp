@@ -32,8 +32,8 @@ Design make() {
       "record_feed", "records reach the worker one by one, through a queue between processes"));
   design.defects.push_back(
       defect("arrival_order",
-             "synchronous updates add gradients in the order in which they come, so that no two "
-             "runs are the same"));
+             "of synchronous updates alone, without effect on asynchronous ones: gradients are "
+             "added in the order in which they come, so that no two runs are the same"));
   return design;
 }
 
