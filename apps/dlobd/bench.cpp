@@ -58,8 +58,7 @@ Result<std::vector<Arm>> choose_arms(std::vector<Arm> all, const BenchOptions& o
   for (const auto& wanted : options.arms) {
     if (std::find(names.begin(), names.end(), wanted) == names.end()) {
       return fail(ErrorKind::invalid_argument,
-                  fmt::format("no such arm: {}; did you mean {}? There are {}", wanted,
-                              base::nearest(wanted, names), fmt::join(names, ", ")));
+                  fmt::format("no such arm: {}; {}", wanted, base::suggestion(wanted, names)));
     }
   }
   std::erase_if(all, [&](const Arm& arm) {

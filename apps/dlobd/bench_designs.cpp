@@ -19,11 +19,12 @@ Result<std::vector<std::string>> wanted(const char* option, const char* what,
                                         const std::vector<std::string>& words,
                                         const std::vector<std::string>& valid) {
   if (words == std::vector<std::string>{"all"}) return valid;
+  std::vector<std::string> all{"all"};
+  all.insert(all.end(), valid.begin(), valid.end());
   for (const auto& word : words) {
     if (std::find(valid.begin(), valid.end(), word) != valid.end()) continue;
-    return fail(ErrorKind::invalid_argument,
-                fmt::format("no such {}: --{} {}; did you mean {}? There are all, {}", what, option,
-                            word, base::nearest(word, valid), fmt::join(valid, ", ")));
+    return fail(ErrorKind::invalid_argument, fmt::format("no such {}: --{} {}; {}", what, option,
+                                                         word, base::suggestion(word, all)));
   }
   return words;
 }

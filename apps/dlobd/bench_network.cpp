@@ -120,9 +120,8 @@ Result<BenchNetwork> choose_network(const BenchNetworkOptions& options,
                                     const std::vector<BenchNetwork>& here) {
   const std::vector<std::string> valid{"tcp", "rdma"};
   if (std::find(valid.begin(), valid.end(), options.network) == valid.end()) {
-    return fail(ErrorKind::invalid_argument,
-                fmt::format("no such network: {}; did you mean {}? There are {}", options.network,
-                            base::nearest(options.network, valid), fmt::join(valid, ", ")));
+    return fail(ErrorKind::invalid_argument, fmt::format("no such network: {}; {}", options.network,
+                                                         base::suggestion(options.network, valid)));
   }
   DLOBD_TRY_VOID(good, check_connections_per_peer(options.connections_per_peer));
   BenchNetwork network;

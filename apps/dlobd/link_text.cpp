@@ -101,8 +101,8 @@ Result<transport::simulated::LinkModel> parse_link(std::string_view text) {
     } else {
       std::vector<std::string> keys{"bandwidth"};
       for (const auto& [name, place] : durations) keys.push_back(name);
-      return fail(ErrorKind::invalid_argument, fmt::format("--link has no key {}; did you mean {}?",
-                                                           key, base::nearest(key, keys)));
+      return fail(ErrorKind::invalid_argument,
+                  fmt::format("--link has no key {}; {}", key, base::suggestion(key, keys)));
     }
   }
   return link;

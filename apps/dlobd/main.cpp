@@ -37,13 +37,17 @@ int refuse(const CLI::App& app, const CLI::ParseError& error) {
     const std::string word = extras.empty() ? "" : extras.front();
     std::vector<std::string> known;
     for (const auto* sub : where->get_subcommands({})) known.push_back(sub->get_name());
+    const std::vector<std::string> verbs = known;
     for (const auto* option : where->get_options()) {
       if (!option->get_lnames().empty() && !option->get_group().empty()) {
         known.push_back("--" + option->get_lnames().front());
       }
     }
-    line = fmt::format("no such option or command: {}; did you mean {}?", word,
-                       dlobd::base::nearest(word, known));
+    std::string hint = dlobd::base::suggestion(word, known);
+    if (!hint.starts_with("did")) {  // verbs are few; options are many, and read better in --help
+      hint = word.starts_with("-") || verbs.empty() ? "" : dlobd::base::suggestion(word, verbs);
+    }
+    line = fmt::format("no such option or command: {}{}{}", word, hint.empty() ? "" : "; ", hint);
   }
   dlobd::app::complain(path, fmt::format("{}; `{} --help` has examples", line, path));
   return dlobd::app::kRefused;

@@ -79,9 +79,8 @@ Result<void> resolve_rdma(const TrainOptions& o, training::Config& config) {
 Result<void> resolve_network(const TrainOptions& o, training::Config& config) {
   const std::vector<std::string> valid{"tcp", "rdma", "simulated"};
   if (std::find(valid.begin(), valid.end(), o.network) == valid.end()) {
-    return fail(ErrorKind::invalid_argument,
-                fmt::format("no such network: {}; did you mean {}? There are {}", o.network,
-                            base::nearest(o.network, valid), fmt::join(valid, ", ")));
+    return fail(ErrorKind::invalid_argument, fmt::format("no such network: {}; {}", o.network,
+                                                         base::suggestion(o.network, valid)));
   }
   const bool tcp = o.network == "tcp";
   const bool rdma = o.network == "rdma";

@@ -41,9 +41,8 @@ base::Result<Uneven> parse_uneven(std::string_view text) {
   }
   return base::fail(
       base::ErrorKind::invalid_argument,
-      fmt::format(
-          "unknown rule for uneven shards: {}; did you mean {}? There are drop_last and pad", text,
-          base::nearest(text, std::vector<std::string>{"drop_last", "pad"})));
+      fmt::format("unknown rule for uneven shards: {}; {}", text,
+                  base::suggestion(text, std::vector<std::string>{"drop_last", "pad"})));
 }
 
 base::Result<EpochPlan> agree_on_steps(std::span<const std::uint64_t> shard_sizes,

@@ -233,8 +233,8 @@ base::Result<Blas> parse_blas(std::string_view text) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (text == names[i]) return static_cast<Blas>(i);
   }
-  return base::fail(ErrorKind::invalid_argument, fmt::format("no such BLAS: {} (did you mean {}?)",
-                                                             text, base::nearest(text, names)));
+  return base::fail(ErrorKind::invalid_argument,
+                    fmt::format("no such BLAS: {} ({})", text, base::suggestion(text, names)));
 }
 
 std::string text(Blas blas) {

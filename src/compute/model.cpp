@@ -155,9 +155,9 @@ base::Result<Model> find_model(std::string_view name, const records::Shape& shap
     }
     return builder.take();
   }
-  return base::fail(base::ErrorKind::invalid_argument,
-                    fmt::format("no such model: {} (did you mean {}?)", name,
-                                base::nearest(name, model_names())));
+  return base::fail(
+      base::ErrorKind::invalid_argument,
+      fmt::format("no such model: {} ({})", name, base::suggestion(name, model_names())));
 }
 
 void initialize(const ParameterArena& arena, const Model& model, std::uint64_t seed) {

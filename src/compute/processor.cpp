@@ -43,9 +43,8 @@ base::Result<Processor> Processor::parse(std::string_view text) {
     known.push_back(name);
   }
   known.emplace_back("profile:FILE");
-  return base::fail(
-      base::ErrorKind::invalid_argument,
-      fmt::format("no such processor: {} (did you mean {}?)", text, base::nearest(text, known)));
+  return base::fail(base::ErrorKind::invalid_argument,
+                    fmt::format("no such processor: {} ({})", text, base::suggestion(text, known)));
 }
 
 std::string Processor::text() const {

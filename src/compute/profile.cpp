@@ -213,8 +213,8 @@ base::Result<std::unique_ptr<Replica>> make_profile(base::Loop& loop, const Prof
     if (std::find(views.begin(), views.end(), view) == views.end()) {
       return base::fail(kind,
                         fmt::format("the profile's backward_ns has a view that the model lacks: "
-                                    "profile {}, view {} (did you mean {}?)",
-                                    profile.name, view, base::nearest(view, views)));
+                                    "profile {}, view {} ({})",
+                                    profile.name, view, base::suggestion(view, views)));
     }
   }
   return std::make_unique<ProfileReplica>(loop, profile, model, backing);

@@ -32,9 +32,9 @@ base::Result<WireElement> parse_wire_element(std::string_view word) {
     if (word == name(each)) return each;
     names.emplace_back(name(each));
   }
-  return base::fail(base::ErrorKind::invalid_argument,
-                    fmt::format("unknown wire element, did you mean {}? (there are {}): {}",
-                                base::nearest(word, names), fmt::join(names, ", "), word));
+  return base::fail(
+      base::ErrorKind::invalid_argument,
+      fmt::format("unknown wire element, {}: {}", base::suggestion(word, names), word));
 }
 
 }  // namespace dlobd::compute

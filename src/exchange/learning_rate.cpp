@@ -124,8 +124,8 @@ base::Result<LearningRate> LearningRate::parse(std::string_view policy, double b
     known = true;
   }
   if (!known) {
-    return refuse(fmt::format("unknown learning rate policy, did you mean {}?: {}",
-                              base::nearest(name, names), name));
+    return refuse(
+        fmt::format("unknown learning rate policy, {}: {}", base::suggestion(name, names), name));
   }
   if (rate.policy == Policy::inv) rate.gamma = 1e-4;
 

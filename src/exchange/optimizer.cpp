@@ -19,8 +19,8 @@ base::Result<OptimizerKind> parse_optimizer(std::string_view word) {
   if (word == "adagrad") return OptimizerKind::adagrad;
   return base::fail(
       base::ErrorKind::invalid_argument,
-      fmt::format("no such optimizer, did you mean {}?: {}",
-                  base::nearest(word, std::vector<std::string>{"sgd", "adagrad"}), word));
+      fmt::format("no such optimizer, {}: {}",
+                  base::suggestion(word, std::vector<std::string>{"sgd", "adagrad"}), word));
 }
 
 Sgd::Sgd(OptimizerSettings settings, compute::ParameterArena& arena,

@@ -18,10 +18,9 @@ base::Failure refuse(std::string message) {
   return base::fail(base::ErrorKind::invalid_argument, std::move(message));
 }
 
-// The nearest valid word and all of them, for a message.
+// The nearest valid word or all of them, for a message.
 std::string instead(std::string_view word, const std::vector<std::string>& valid) {
-  return fmt::format("did you mean {}? (there are {}): {}", base::nearest(word, valid),
-                     fmt::join(valid, ", "), word);
+  return fmt::format("{}: {}", base::suggestion(word, valid), word);
 }
 
 // Of a defect, or, where an improved design is to be had, of the stack.

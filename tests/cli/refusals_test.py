@@ -97,9 +97,12 @@ class Refusals(RefusalTest):
         self.refused("--lerning-rate 1", "did you mean --learning-rate")
         self.refused("--interface eth99", "eth99", "lo (127.0.0.1)")
         self.refused("--model softmx", "did you mean softmax")
+        self.refused("--model transformer", "(there are softmax, lenet)")
+        self.refused("--stack-of-sorts 1", "no such option or command: --stack-of-sorts; `dlobd train --help`")
         self.refused("--processor gpuu", "did you mean gpu")
         self.refused("--processor refrence", "did you mean reference")
         self.assert_refused(self.run_words([PROGRAM, "trian"]), "trian", "did you mean train")
+        self.assert_refused(self.run_words([PROGRAM, "bananas"]), "bananas; there are train, describe, doctor, bench;")
         self.assert_refused(self.run_words([PROGRAM]), "--help")
         self.assert_refused(self.run_words([PROGRAM, "train"]), "--stack is required")
         for words, expected in ((["--stack", "alreduce"], "did you mean allreduce"),

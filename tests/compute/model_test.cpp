@@ -130,5 +130,12 @@ TEST(Nearest, CountsEditsWithSwaps) {
   EXPECT_EQ(base::nearest("sim", std::vector<std::string>{}), "");
 }
 
+TEST(Suggestion, GuessesOnlyWhatIsNear) {
+  const std::vector<std::string> words = {"tcp", "rdma", "simulated"};
+  EXPECT_EQ(base::suggestion("tpc", words), "did you mean tcp?");
+  EXPECT_EQ(base::suggestion("simulate", words), "did you mean simulated?");
+  EXPECT_EQ(base::suggestion("banana", words), "there are tcp, rdma, simulated");
+}
+
 }  // namespace
 }  // namespace dlobd::compute
