@@ -107,6 +107,16 @@ int complain_of_bench(const char* name, const base::Error& error, bool started) 
   return started ? kFailed : kRefused;
 }
 
+int run_and_show(const char* name, const std::vector<Arm>& arms, const BenchOptions& options,
+                 const std::function<void(const Campaign&)>& show) {
+  const auto campaign =
+      run_rounds(arms, static_cast<std::size_t>(options.rounds), options.seed, live_line());
+  if (!campaign) return complain_of_bench(name, campaign.error(), true);
+  end_live_line();
+  show(*campaign);
+  return 0;
+}
+
 void add_bench(CLI::App& app, int& status) {
   auto* bench =
       app.add_subcommand("bench", "How fast the parts are on this host, against their bounds");

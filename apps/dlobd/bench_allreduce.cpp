@@ -193,16 +193,13 @@ int bench_allreduce(const AllReduceOptions& options) {
   bench.network = *network;
   auto arms = bench.arms();
   if (!arms) return complain_of_bench(kName, arms.error(), false);
-  auto campaign =
-      run_rounds(*arms, static_cast<std::size_t>(options.rounds), options.seed, live_line());
-  if (!campaign) return complain_of_bench(kName, campaign.error(), true);
-  end_live_line();
-  if (options.json) {
-    print_json(bench, *arms, *campaign);
-  } else {
-    print_tables(bench, *arms, *campaign);
-  }
-  return 0;
+  return run_and_show(kName, *arms, options, [&](const Campaign& campaign) {
+    if (options.json) {
+      print_json(bench, *arms, campaign);
+    } else {
+      print_tables(bench, *arms, campaign);
+    }
+  });
 }
 
 }  // namespace

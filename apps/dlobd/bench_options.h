@@ -52,6 +52,10 @@ nlohmann::json machine();
 // Prints "dlobd bench NAME: message" on stderr, and gives the exit status that fits.
 int complain_of_bench(const char* name, const base::Error& error, bool started);
 
+// Runs the rounds, then calls show(campaign) if none failed. Gives the exit status.
+int run_and_show(const char* name, const std::vector<Arm>& arms, const BenchOptions& options,
+                 const std::function<void(const Campaign&)>& show);
+
 // Each verb, in a file of its own.
 void add_bench_allreduce(CLI::App& bench, int& status);
 void add_bench_training(CLI::App& bench, int& status);

@@ -310,16 +310,13 @@ int bench_training(const TrainingOptions& options) {
   auto arms = bench.arms();
   if (!arms) return complain_of_bench(kName, arms.error(), false);
   if (auto warm = bench.warm_up(); !warm) return complain_of_bench(kName, warm.error(), true);
-  auto campaign =
-      run_rounds(*arms, static_cast<std::size_t>(options.rounds), options.seed, live_line());
-  if (!campaign) return complain_of_bench(kName, campaign.error(), true);
-  end_live_line();
-  if (options.json) {
-    print_json(bench, *campaign);
-  } else {
-    print_table(bench, *arms, *campaign);
-  }
-  return 0;
+  return run_and_show(kName, *arms, options, [&](const Campaign& campaign) {
+    if (options.json) {
+      print_json(bench, campaign);
+    } else {
+      print_table(bench, *arms, campaign);
+    }
+  });
 }
 
 }  // namespace

@@ -199,16 +199,13 @@ int bench_transport(const TransportOptions& options) {
   bench.networks = *here;
   auto arms = bench.arms();
   if (!arms) return complain_of_bench(kName, arms.error(), false);
-  auto campaign =
-      run_rounds(*arms, static_cast<std::size_t>(options.rounds), options.seed, live_line());
-  if (!campaign) return complain_of_bench(kName, campaign.error(), true);
-  end_live_line();
-  if (options.json) {
-    print_transport_json(bench, *arms, *campaign);
-  } else {
-    print_networks(bench, *arms, *campaign);
-  }
-  return 0;
+  return run_and_show(kName, *arms, options, [&](const Campaign& campaign) {
+    if (options.json) {
+      print_transport_json(bench, *arms, campaign);
+    } else {
+      print_networks(bench, *arms, campaign);
+    }
+  });
 }
 
 }  // namespace
