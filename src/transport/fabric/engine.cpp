@@ -17,7 +17,8 @@ constexpr std::uint32_t kReserve = 4;
 constexpr std::uint32_t kMostCredits = 64;
 constexpr std::size_t kMostWrites = 512;  // posted and not completed
 constexpr std::size_t kPacketSlots = 64;
-// Of a processor's time, and of a call that is not stuck, what others have posted included.
+// Of a processor's time. An honest call may copy all that others have posted.
+constexpr base::Duration kLongestHonestCall = std::chrono::milliseconds(100);
 constexpr base::Duration kLongestCall = std::chrono::seconds(1);
 // So little is copied by the provider rather than waited for.
 constexpr std::size_t kInjectBytes = 256;
@@ -59,7 +60,7 @@ Engine::Engine(base::Loop& loop, int rank, int world_size, Options options,
       options_(std::move(options)),
       adapter_(std::move(adapter)),
       memory_(*adapter_, options_.pin_memory),
-      escape_(std::min(options_.peer_timeout / 4, kLongestCall)),
+      escape_(std::clamp(options_.peer_timeout / 4, kLongestHonestCall, kLongestCall)),
       changed_(loop) {}
 
 Engine::~Engine() {
