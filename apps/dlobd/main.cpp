@@ -43,11 +43,14 @@ int refuse(const CLI::App& app, const CLI::ParseError& error) {
         known.push_back("--" + option->get_lnames().front());
       }
     }
-    std::string hint = dlobd::base::suggestion(word, known);
-    if (!hint.starts_with("did")) {  // verbs are few; options are many, and read better in --help
-      hint = word.starts_with("-") || verbs.empty() ? "" : dlobd::base::suggestion(word, verbs);
+    line = "no such option or command: " + word;
+    // Verbs are few; options are many, and read better in --help.
+    const bool listed = !word.starts_with("-") && !verbs.empty();
+    if (dlobd::base::near(word, known)) {
+      line += "; " + dlobd::base::suggestion(word, known);
+    } else if (listed) {
+      line += "; " + dlobd::base::suggestion(word, verbs);
     }
-    line = fmt::format("no such option or command: {}{}{}", word, hint.empty() ? "" : "; ", hint);
   }
   dlobd::app::complain(path, fmt::format("{}; `{} --help` has examples", line, path));
   return dlobd::app::kRefused;

@@ -39,10 +39,15 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
   return best;
 }
 
-std::string suggestion(std::string_view word, std::span<const std::string> candidates) {
-  const std::string best = nearest(word, candidates);
+std::optional<std::string> near(std::string_view word, std::span<const std::string> candidates) {
+  std::string best = nearest(word, candidates);
   const std::size_t most = std::max<std::size_t>(1, std::max(word.size(), best.size()) / 3);
-  if (!best.empty() && edit_distance(word, best) <= most) return "did you mean " + best + "?";
+  if (best.empty() || edit_distance(word, best) > most) return std::nullopt;
+  return best;
+}
+
+std::string suggestion(std::string_view word, std::span<const std::string> candidates) {
+  if (const auto best = near(word, candidates)) return "did you mean " + *best + "?";
   std::string all;
   for (const std::string& candidate : candidates) all += (all.empty() ? "" : ", ") + candidate;
   return "there are " + all;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,8 +16,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 // Empty when there are no candidates.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
-// "did you mean lenet?" where at most a third of the letters differ (one always may), else "there
-// are lenet, softmax".
+// The nearest one, if at most a third of its letters differ (one always may).
+std::optional<std::string> near(std::string_view word, std::span<const std::string> candidates);
+
+// "did you mean lenet?" where one is near, else "there are lenet, softmax".
 std::string suggestion(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace dlobd::base
