@@ -59,16 +59,22 @@ int run_alone(const TrainOptions& options, const Resolved& resolved, training::P
   };
   if (writes) open_view();
   std::vector<metrics::Blob> kept;
+  std::optional<int> written;  // rank 0's exit status, once the record of a good end is written
+  const auto news = std::make_shared<cluster::HubNews>();
   training::Observers observers;
+  observers.news = news;
   if (writes) {
     observers.shipped = [&view](int rank, const metrics::Blob& blob) { view->add(rank, blob); };
+    observers.record = [&](training::End end) {
+      view->call(news->run);
+      written = view->finish(end);
+    };
   } else {
     observers.kept = [&kept](const metrics::Blob& blob) { kept.push_back(blob); };
   }
-  const auto news = std::make_shared<cluster::HubNews>();
-  observers.news = news;
   const auto end =
       training::run_real_rank(resolved.config, placement, resolved.dataset, replicas, observers);
+  if (written) return *written;
   const bool lost = !end && end.error().kind == base::ErrorKind::peer_lost;
   const Succession succession(resolved.config.out, news->run, placement.rank);
   if (writes) {

@@ -82,6 +82,8 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
     for (auto& [rank, blob] : early) shipped_handler_(rank, std::move(blob));
   }
 
+  void before_dismissal(std::function<Task<void>()> task) { before_dismissal_ = std::move(task); }
+
   void shut() {
     if (ended_) return;
     ended_ = true;
@@ -371,6 +373,11 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
       all_done = all_done && done;
     }
     all_done = all_done || drained_;
+    if (all_done && !verdict_ && before_dismissal_) {
+      loop_.spawn(dismiss_after(shared_from_this(), std::exchange(before_dismissal_, {})));
+      held_ = true;
+    }
+    if (held_) return;
     for (int rank = 0; rank < identity_.world_size; ++rank) {
       Seat& other = seat(rank);
       if (!other.left || other.gone || dismissed_.contains(rank)) continue;
@@ -383,6 +390,12 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
       beat_.stop();
       loop_.cancel(drain_timer_);
     }
+  }
+
+  static Task<void> dismiss_after(std::shared_ptr<HubCore> self, std::function<Task<void>()> task) {
+    co_await task();
+    self->held_ = false;
+    self->dismiss();
   }
 
   void tick(bool on_time) {
@@ -421,6 +434,8 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
   bool stopping_ = false;
   bool stop_sent_ = false;
   std::optional<Verdict> verdict_;
+  std::function<Task<void>()> before_dismissal_;
+  bool held_ = false;  // while that runs, nobody is dismissed
   std::set<int> dismissed_;
   bool drained_ = false;
   bool ended_ = false;
@@ -433,6 +448,9 @@ class CoreHub final : public Hub {
   void accept(std::unique_ptr<Link> link) override { core_->accept(std::move(link)); }
   void on_shipped(std::function<void(int, Blob)> handler) override {
     core_->on_shipped(std::move(handler));
+  }
+  void before_dismissal(std::function<Task<void>()> task) override {
+    core_->before_dismissal(std::move(task));
   }
 
  private:

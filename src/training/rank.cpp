@@ -68,6 +68,7 @@ Task<Result<End>> Rank::run(std::unique_ptr<cluster::Link> link, cluster::JobIde
 
   auto end = co_await take_part();
   if (end) {
+    done_ = *end;
     auto left = co_await member_->leave();
     if (left) co_return end;
     end = base::fail(left.error());

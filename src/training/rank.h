@@ -61,6 +61,9 @@ class Rank {
   // ranks have not met yet, so there is nothing to agree upon.
   bool request_stop();
 
+  // How its part of the work ended, before it left; nothing: not yet, or not well.
+  [[nodiscard]] std::optional<End> done() const { return done_; }
+
  private:
   base::Task<base::Result<End>> take_part();
   base::Task<base::Result<End>> train(Position from, const batches::EpochPlan& plan);
@@ -87,6 +90,7 @@ class Rank {
   Feed feed_;
   base::Time clock_start_{0};
   std::int64_t cpu_start_ns_ = 0;
+  std::optional<End> done_;
   std::optional<cluster::Verdict> verdict_;
   base::Event verdict_known_;
 };

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "base/signals.h"
 #include "cluster/in_process_link.h"
 #include "cluster/tcp_link.h"
@@ -92,11 +93,19 @@ class RealRank {
                                         run_config(config_).stack);
     hub_ = cluster::Hub::make(loop_, identity_, options);
     if (observers_.shipped) hub_->on_shipped(observers_.shipped);
+    if (observers_.record) hub_->before_dismissal([this] { return record(); });
     listener_->on_link(
         [this](std::unique_ptr<cluster::Link> link) { hub_->accept(std::move(link)); });
     auto pair = cluster::in_process_pair(loop_);
     hub_->accept(std::move(pair.first));
     return std::move(pair.second);
+  }
+
+  Task<void> record() {
+    CHECK(rank_->done(), "rank 0 has left before its work was done");
+    compute::ThreadWorker writer(loop_);
+    base::UniqueFunction<void()> write = [this] { observers_.record(*rank_->done()); };
+    co_await writer.run(std::move(write));
   }
 
   Result<void> make_rank() {

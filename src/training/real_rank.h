@@ -33,6 +33,10 @@ struct Observers {
   std::function<void(const metrics::Blob&)> kept;
   // On rank 0: the reports that ranks have sent it, its own included.
   std::function<void(int rank, metrics::Blob)> shipped;
+  // On rank 0, of a run that ended well: writes down what was shipped. On a thread of its own, while
+  // the other ranks wait to be let go: should this one be lost before it has, they know. May be
+  // empty.
+  std::function<void(End)> record;
   // What this rank hears of its hub; may be null.
   std::shared_ptr<cluster::HubNews> news;
 };

@@ -90,6 +90,56 @@ TEST(Membership, JoinsGathersShipsAndLeavesWithAnyNumberOfRanks) {
   }
 }
 
+Task<void> long_last_work(SimulatedJob* job, bool* begun, bool* done) {
+  *begun = true;
+  for (int rank = 0; rank < job->ranks(); ++rank) EXPECT_LT((*job)[rank].ended.count(), 0);
+  co_await job->loop.sleep_for(5 * job->options.peer_timeout);
+  *done = true;
+}
+
+TEST(Membership, NobodyIsDismissedBeforeTheLastWorkIsDone) {
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    SimulatedJob job(ranks, 5);
+    int shipped = 0;
+    bool begun = false;
+    bool done = false;
+    job.start_hub();
+    job.hub->on_shipped([&shipped](int, const Blob&) { ++shipped; });
+    job.hub->before_dismissal([&] {
+      EXPECT_EQ(shipped, ranks);
+      return long_last_work(&job, &begun, &done);
+    });
+    for (int rank = 0; rank < ranks; ++rank) job.loop.spawn(whole_life(&job, rank));
+    job.loop.run();
+    EXPECT_TRUE(done);
+    EXPECT_TRUE(job.all_ended());
+    for (int rank = 0; rank < ranks; ++rank) EXPECT_FALSE(job[rank].error);
+  }
+}
+
+TEST(Membership, ALossOfRank0DuringTheLastWorkIsNoticed) {
+  for (const FaultKind kind : {FaultKind::killed, FaultKind::stopped}) {
+    SimulatedJob job(3, 6);
+    bool begun = false;
+    bool done = false;
+    job.faulty = 0;
+    job.start_hub();
+    job.hub->before_dismissal([&] {
+      job.plan_fault(kind, 0, job.loop.now() + job.options.peer_timeout);
+      return long_last_work(&job, &begun, &done);
+    });
+    for (int rank = 0; rank < 3; ++rank) job.loop.spawn(whole_life(&job, rank));
+    job.loop.call_after(60s, [&] { job.hub.reset(); });
+    job.loop.run();
+    EXPECT_TRUE(begun);
+    for (int rank = 1; rank < 3; ++rank) {
+      ASSERT_TRUE(job[rank].error);
+      EXPECT_EQ(job[rank].error->kind, ErrorKind::peer_lost);
+      EXPECT_EQ(job[rank].error->rank, 0);
+    }
+  }
+}
+
 struct Attempt {
   std::optional<base::Error> error;
   std::unique_ptr<Member> member;
