@@ -33,6 +33,13 @@ class RanksByHand(ProgramTest):
         self.assertEqual({row["rank"] for row in rows}, {"0", "1"})
         self.assertEqual(self.runs(self.path("runs-1")), [])
 
+    def test_the_record_is_kept_once_a_rank_was_let_go(self):
+        rank_0, rank_1 = [self.rank(rank, "--steps", "30") for rank in (0, 1)]
+        self.assertEqual(rank_1.wait(PATIENCE), 0, rank_1.said())
+        rank_0.kill()  # whatever it still has to do
+        rank_0.wait(PATIENCE)
+        self.assertEqual(self.record(self.path("runs-0"))[0]["status"], "finished")
+
     def refuse(self, rank, *words, expected, size=2, environment=TOKEN):
         """A rank that is refused, while the job goes on to wait."""
         process = self.rank(rank, *words, size=size, environment=environment)
