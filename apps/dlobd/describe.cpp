@@ -13,8 +13,8 @@
 #include "compute/model.h"
 #include "compute/processor.h"
 #include "design_text.h"
-#include "empty_words.h"
 #include "exit_status.h"
+#include "missing_values.h"
 #include "stacks/design.h"
 
 namespace dlobd::app {
@@ -124,7 +124,7 @@ void add_describe(CLI::App& app, int& status) {
       ->capture_default_str();
   verb->add_option("--ranks", options->ranks, "Workers")->capture_default_str();
   verb->add_flag("--json", options->json, "The figures instead of the page");
-  refuse_empty_words(*verb);
+  refuse_missing_values(*verb);
   verb->footer("Example:\n  dlobd describe --stack caffeonspark --model lenet --ranks 4");
   verb->callback([options, &status] {
     const auto said = text(*options);

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <limits>
 
-#include "empty_words.h"
+#include "missing_values.h"
 
 namespace dlobd::app {
 
@@ -174,7 +174,7 @@ void add_train_options(CLI::App& app, TrainOptions& o) {
       ->group("Cluster");
   app.add_flag("--launched", o.launched)->group("");  // hidden: set by our launcher only
 
-  refuse_empty_words(app);
+  refuse_missing_values(app);
   for (CLI::Option* option : app.get_options()) {
     if (option->get_type_name() == "INT") option->check(in_range);
   }

@@ -9,7 +9,7 @@
 namespace dlobd::app {
 
 // Call once all options of the verb are declared.
-inline void refuse_empty_words(CLI::App& verb) {
+inline void refuse_missing_values(CLI::App& verb) {
   for (CLI::Option* option : verb.get_options()) {
     if (option->get_items_expected_max() == 0) continue;  // a flag
     option->check([](const std::string& value) {
