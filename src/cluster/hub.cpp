@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/secret.h"
 #include "base/settings.h"
 #include "cluster/liveness.h"
 #include "cluster/membership.h"
@@ -23,16 +24,6 @@ using SharedLink =
 
 constexpr std::size_t kMaxStrangers =
     128;  // links at once that have not said hello, beyond the ranks
-
-// As long for a wrong token as for a right one.
-bool same_secret(const std::string& ours, const std::string& theirs) {
-  unsigned difference = ours.size() == theirs.size() ? 0 : 1;
-  for (std::size_t i = 0; i < theirs.size(); ++i) {
-    const char mine = ours.empty() ? '\0' : ours[i % ours.size()];
-    difference |= static_cast<unsigned>(static_cast<unsigned char>(mine ^ theirs[i]));
-  }
-  return difference == 0;
-}
 
 struct Seat {
   SharedLink link;  // null until the rank has joined
@@ -149,7 +140,7 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
   // Why this hello is refused, in words for the one who said it; empty when it is good. The token
   // comes first, so that a stranger learns nothing else.
   std::string objection(const Hello& hello) {
-    if (!same_secret(identity_.token, hello.token)) return "wrong job token";
+    if (!base::same_secret(identity_.token, hello.token)) return "wrong job token";
     const int size = identity_.world_size;
     std::string reason;
     if (hello.rank < 0 || hello.rank >= size) {
