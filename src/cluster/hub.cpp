@@ -1,16 +1,13 @@
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <map>
+#include <deque>
 #include <set>
 #include <utility>
 
-#include "base/secret.h"
-#include "base/settings.h"
+#include "cluster/gathers.h"
 #include "cluster/liveness.h"
 #include "cluster/membership.h"
 #include "cluster/messages.h"
+#include "cluster/rendezvous.h"
 
 namespace dlobd::cluster {
 
@@ -27,7 +24,6 @@ constexpr std::size_t kMaxStrangers =
 
 struct Seat {
   SharedLink link;  // null until the rank has joined
-  std::string host;
   std::string phase = "rendezvous";
   base::Time last_heard{0};
   bool left = false;      // has said bye
@@ -35,23 +31,18 @@ struct Seat {
   bool gone = false;      // its link has ended
   bool answered = false;  // has said how far it is, after a request to stop
   std::uint64_t begun = 0;
-  std::uint64_t gathers = 0;  // how many it has begun
-};
-
-struct Collection {
-  std::string what;
-  int first = 0;  // the rank that came first and named it
-  std::vector<Blob> blobs;
 };
 
 class HubCore : public std::enable_shared_from_this<HubCore> {
  public:
   HubCore(base::Loop& loop, JobIdentity identity, Member::Options options)
       : loop_(loop),
-        identity_(std::move(identity)),
+        run_(identity.run),
         options_(options),
         beat_(loop, options.peer_timeout),
-        seats_(static_cast<std::size_t>(std::max(identity_.world_size, 0))) {}
+        seats_(static_cast<std::size_t>(std::max(identity.world_size, 0))),
+        gathers_(world_size()),
+        rendezvous_(std::move(identity)) {}
 
   void start() {
     beat_.start(weak_from_this(), [](HubCore& core, bool on_time) { core.tick(on_time); });
@@ -61,9 +52,14 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
   }
 
   void accept(std::unique_ptr<Link> link) {
-    if (ended_ || strangers_.size() >= kMaxStrangers + seats_.size()) return;  // closes it
+    if (ended_) return;  // closes it
+    // A rank says hello at once: who has kept silent for longest is most likely none.
+    if (strangers_.size() >= kMaxStrangers + seats_.size()) {
+      strangers_.front()->close();
+      strangers_.pop_front();
+    }
     SharedLink shared = std::move(link);
-    strangers_.insert(shared);
+    strangers_.push_back(shared);
     loop_.spawn(serve(shared_from_this(), std::move(shared)));
   }
 
@@ -90,7 +86,7 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
  private:
   static Task<void> serve(std::shared_ptr<HubCore> self, SharedLink link) {
     const int rank = co_await greet(self, link);
-    self->strangers_.erase(link);
+    std::erase(self->strangers_, link);
     if (rank < 0) co_return;
     Seat& seat = self->seat(rank);
     while (!self->ended_ && !seat.gone) {
@@ -124,7 +120,7 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
       link->close();  // no program of ours: it would not understand an answer
       co_return -1;
     }
-    std::string reason = self->objection(*hello);
+    std::string reason = self->rendezvous_.objection(*hello);
     if (!reason.empty()) {
       Refuse refuse;
       refuse.reason = "refused: " + std::move(reason);
@@ -137,65 +133,23 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
     co_return hello->rank;
   }
 
-  // Why this hello is refused, in words for the one who said it; empty when it is good. The token
-  // comes first, so that a stranger learns nothing else.
-  std::string objection(const Hello& hello) {
-    if (!base::same_secret(identity_.token, hello.token)) return "wrong job token";
-    const int size = identity_.world_size;
-    std::string reason;
-    if (hello.rank < 0 || hello.rank >= size) {
-      return fmt::format("rank {} is not in a job of {}", hello.rank, size);
-    }
-    if (hello.version != identity_.version) {
-      reason = fmt::format("version {} here, {} there", hello.version, identity_.version);
-    } else if (hello.world_size != size) {
-      reason = fmt::format("world size {} here, {} there", hello.world_size, size);
-    } else if (const auto differs =
-                   base::first_difference(hello.configuration, identity_.configuration)) {
-      reason = fmt::format("configuration differs: {} is {} here, {} there", differs->key,
-                           differs->here, differs->there);
-    } else if (seat(hello.rank).link) {
-      reason = fmt::format("rank {} has already joined", hello.rank);
-      if (seat(hello.rank).host != hello.host) reason += ", from host " + seat(hello.rank).host;
-    }
-    if (!reason.empty()) refused_[hello.rank] = reason;
-    return reason;
-  }
-
   void admit(const Hello& hello, SharedLink link) {
     Seat& newcomer = seat(hello.rank);
     newcomer.link = std::move(link);
-    newcomer.host = hello.host;
     newcomer.last_heard = loop_.now();
+    rendezvous_.admit(hello);
     Run run;
-    run.name = identity_.run;
+    run.name = run_;
     send(newcomer, run);
     if (verdict_) return send(newcomer, verdict_message());
-    if (++joined_ < seats_.size()) return;
+    if (!rendezvous_.complete()) return;
     loop_.cancel(join_timer_);
     broadcast(Welcome());
   }
 
   void join_deadline() {
-    if (joined_ == seats_.size() || verdict_) return;
-    std::vector<std::string> missing;
-    std::string refused;
-    for (int rank = 0; rank < identity_.world_size; ++rank) {
-      if (seat(rank).link) continue;
-      missing.push_back(std::to_string(rank));
-      const auto why = refused_.find(rank);
-      if (why != refused_.end()) {
-        refused += fmt::format("; rank {} was refused: {}", rank, why->second);
-      }
-    }
-    Refuse refuse;
-    refuse.kind = ErrorKind::deadline_exceeded;
-    if (missing.size() == 1) refuse.rank = std::stoi(missing.front());
-    refuse.reason =
-        fmt::format("{} {} did not join within {:g} s{}", missing.size() == 1 ? "rank" : "ranks",
-                    fmt::join(missing, ", "),
-                    std::chrono::duration<double>(options_.join_timeout).count(), refused);
-    broadcast(refuse);
+    if (rendezvous_.complete() || verdict_) return;
+    broadcast(rendezvous_.incomplete(options_.join_timeout));
     shut();
   }
 
@@ -206,34 +160,25 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
     if (rank == 0) broadcast(m);
   }
   void handle(int rank, Gather& m) {
-    Seat& sender = seat(rank);
-    if (m.sequence != sender.gathers || sender.left) {
+    if (seat(rank).left || !gathers_.in_order(rank, m)) {
       return link_ended(rank, "its all-gather came out of order");
     }
-    ++sender.gathers;
-    Collection& collection = collections_[m.sequence];
-    if (collection.blobs.empty()) {
-      collection.blobs.resize(seats_.size());
-      collection.what = std::move(m.what);
-      collection.first = rank;
-    } else if (m.what != collection.what) {
-      return judge(Verdict(Verdict::Cause::failed, rank, sender.phase,
-                           fmt::format("it gathers \"{}\" while rank {} gathers \"{}\"", m.what,
-                                       collection.first, collection.what)));
+    if (auto lost = gathers_.add(rank, std::move(m))) {
+      return judge(Verdict(Verdict::Cause::failed, rank, seat(rank).phase, std::move(*lost)));
     }
-    collection.blobs[static_cast<std::size_t>(rank)] = std::move(m.blob);
     finish_gathers();
     check_gathers();
   }
   void handle(int rank, Aside&) {
     seat(rank).aside = true;
+    gathers_.stand_aside(rank);
     finish_gathers();
     agree_on_stop();
   }
   void handle(int rank, Suspect& m) {
     // A member that says so of us has waited for its time-out: it is we who did not run.
     if (m.peer == 0) return judge_lost(0, m.reason);
-    if (m.peer < 0 || m.peer >= identity_.world_size || m.peer == rank || seat(rank).left) return;
+    if (m.peer < 0 || m.peer >= world_size() || m.peer == rank || seat(rank).left) return;
     if (!seat(m.peer).left) return judge_lost(m.peer, m.reason);
     // A rank that has left is not lost, unless somebody cannot finish without it.
     loop_.call_after(options_.peer_timeout, [weak = weak_from_this(), rank, m] {
@@ -274,31 +219,16 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
     link_ended(rank, "its control link carried a message that no member sends");
   }
 
-  // Those to which all have come.
   void finish_gathers() {
-    while (!collections_.empty()) {
-      const auto first = collections_.begin();  // each rank gathers in order
-      const bool complete = std::all_of(seats_.begin(), seats_.end(), [&first](const Seat& seat) {
-        return seat.aside || seat.gathers > first->first;
-      });
-      if (!complete) return;
-      Gathered gathered;
-      gathered.sequence = first->first;
-      gathered.blobs = std::move(first->second.blobs);
-      collections_.erase(first);
-      broadcast(gathered);
-    }
+    for (const Gathered& gathered : gathers_.take_complete()) broadcast(gathered);
   }
 
   // An all-gather that lacks a rank which has left would never end.
   void check_gathers() {
-    for (const auto& [sequence, collection] : collections_) {
-      for (int rank = 0; rank < identity_.world_size; ++rank) {
-        const Seat& other = seat(rank);
-        if (!other.left || other.aside || other.gathers > sequence) continue;
-        return judge(Verdict(Verdict::Cause::failed, rank, seat(rank).phase,
-                             "it left while the others gather"));
-      }
+    for (int rank = 0; rank < world_size(); ++rank) {
+      if (!seat(rank).left || !gathers_.lacks(rank)) continue;
+      return judge(Verdict(Verdict::Cause::failed, rank, seat(rank).phase,
+                           "it left while the others gather"));
     }
   }
 
@@ -355,7 +285,7 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
   void dismiss() {
     if (ended_) return;
     bool all_done = true;
-    for (int rank = 0; rank < identity_.world_size; ++rank) {
+    for (int rank = 0; rank < world_size(); ++rank) {
       const Seat& other = seat(rank);
       const bool lost =
           verdict_ && verdict_->cause == Verdict::Cause::peer_lost && verdict_->culprit == rank;
@@ -369,7 +299,7 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
       held_ = true;
     }
     if (held_) return;
-    for (int rank = 0; rank < identity_.world_size; ++rank) {
+    for (int rank = 0; rank < world_size(); ++rank) {
       Seat& other = seat(rank);
       if (!other.left || other.gone || dismissed_.contains(rank)) continue;
       if (all_done || (verdict_ && rank != 0)) {
@@ -390,7 +320,7 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
   }
 
   void tick(bool on_time) {
-    for (int rank = 0; rank < identity_.world_size; ++rank) {
+    for (int rank = 0; rank < world_size(); ++rank) {
       Seat& other = seat(rank);
       if (!other.link || other.gone || dismissed_.contains(rank)) continue;
       send(other, Heartbeat());
@@ -400,6 +330,7 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
     }
   }
 
+  [[nodiscard]] int world_size() const { return static_cast<int>(seats_.size()); }
   Seat& seat(int rank) { return seats_[static_cast<std::size_t>(rank)]; }
   static void send(Seat& seat, const Message& message) { seat.link->send(encode(message)); }
   void broadcast(const Message& message) {
@@ -410,16 +341,16 @@ class HubCore : public std::enable_shared_from_this<HubCore> {
   }
 
   base::Loop& loop_;
-  JobIdentity identity_;
+  std::string run_;  // what this hub calls it
   Member::Options options_;
   Beat beat_;
   base::TimerId join_timer_;
-  base::TimerId drain_timer_;  // runs from a verdict on
-  std::set<SharedLink> strangers_;
+  base::TimerId drain_timer_;         // runs from a verdict on
+  std::deque<SharedLink> strangers_;  // have not said hello; the oldest first
+
   std::vector<Seat> seats_;  // by rank
-  std::size_t joined_ = 0;
-  std::map<int, std::string> refused_;  // the last refusal of who had the token, by rank
-  std::map<std::uint64_t, Collection> collections_;  // all-gathers in progress, by sequence
+  Gathers gathers_;
+  Rendezvous rendezvous_;
   std::function<void(int, Blob)> shipped_handler_;
   std::vector<std::pair<int, Blob>> shipped_early_;
   bool stopping_ = false;

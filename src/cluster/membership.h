@@ -125,9 +125,9 @@ class Hub {
   // A new link, before its hello. Strangers are refused and forgotten.
   virtual void accept(std::unique_ptr<Link> link) = 0;
   virtual void on_shipped(std::function<void(int rank, Blob blob)> handler) = 0;
-  // Run once, when all ranks have said goodbye in a good end and before they are answered: what must
-  // be done while they still wait, and still notice if this rank is lost. Heartbeats go on. Set it
-  // before the last of them leaves; the hub outlives it.
+  // Run once, when all ranks have said goodbye in a good end and before they are answered: what
+  // must be done while they still wait, and still notice if this rank is lost. Heartbeats go on.
+  // Set it before the last of them leaves; the hub outlives it.
   virtual void before_dismissal(std::function<base::Task<void>()> task) = 0;
 };
 

@@ -113,6 +113,7 @@ struct Stream : std::enable_shared_from_this<Stream> {
       // A broken pipe: what the other side said last may still be there to read, and its end.
       if (error) {
         outgoing.clear();
+        written = 0;
         break;
       }
       if (written < first.size()) continue;

@@ -321,6 +321,17 @@ TEST(Membership, StrangersThatTalkNonsenseOrNothingAreForgotten) {
   EXPECT_FALSE(job[0].error);
 }
 
+TEST(Membership, ManyWhoKeepSilentDoNotKeepARankOut) {
+  SimulatedJob job(2, 1);
+  job.start_hub();
+  std::vector<std::unique_ptr<Link>> links;
+  for (int i = 0; i < 1000; ++i) links.push_back(job.connect(1));
+  for (int rank = 0; rank < 2; ++rank) job.loop.spawn(whole_life(&job, rank));
+  job.loop.run();
+  EXPECT_TRUE(job.all_ended());
+  for (int rank = 0; rank < 2; ++rank) EXPECT_FALSE(job[rank].error);
+}
+
 TEST(Membership, AnAllGatherWithoutARankThatLeftFails) {
   SimulatedJob job(2, 1);
   job.start_hub();
