@@ -24,7 +24,7 @@ SERVING = ("train", "evaluate", "snapshot")  # what the workers do while a serve
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 TOKEN = {"DLOBD_JOB_TOKEN": "a secret"}
 STARTED = 3  # ranks
-AT_ONCE = 8  # jobs; their go-betweens share an interpreter
+AT_ONCE = 5  # jobs; more, and a rank may miss its turn for a time-out
 
 
 class Design(NamedTuple):
@@ -100,7 +100,7 @@ class Job:
                                      "--peer-timeout", str(TIMEOUT), "--out", out, *length, *design.words,
                                      stack=design.stack)
             self.processes[rank] = test.start(words, TOKEN)
-        wait_until(lambda: self.between.answered == set(self.started[1:]), "ranks that are taken in")
+        self.wait_until(lambda: self.between.answered == set(self.started[1:]), "ranks that are taken in")
         self.ports = listening_of([process.pid for process in self.processes.values()])
 
     def hold(self, phase, cut):
@@ -118,13 +118,24 @@ class Job:
         ranks = {self.victim: self.phase}
         if self.phase != phase:
             ranks[1] = phase
-        wait_until(lambda: all(self.between.is_in(*each) for each in ranks.items()), f"ranks in phase {phase}")
+        self.wait_until(lambda: all(self.between.is_in(*each) for each in ranks.items()), f"ranks in phase {phase}")
 
     def wait_for_cut(self, phase):
         if self.between.cut.within == "heartbeat":
             self.wait_for_phase(phase)
             self.between.arm()
-        wait_until(self.between.was_cut.is_set, f"a cut in phase {phase}")
+        self.wait_until(self.between.was_cut.is_set, f"a cut in phase {phase}")
+
+    def wait_until(self, condition, what):
+        """What comes before the fault: no rank may end."""
+        def is_so():
+            if condition():
+                return True
+            ended = {rank: process.said() for rank, process in self.processes.items() if process.poll() is not None}
+            if ended:
+                raise AssertionError(f"ended before {what}: {ended}")
+            return False
+        wait_until(is_so, what)
 
     def left(self):
         return [rank for rank in self.started if rank != self.victim]

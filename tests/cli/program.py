@@ -5,6 +5,7 @@ The path of the program is the environment variable DLOBD; ctest sets it. Standa
 
 import contextlib
 import csv
+import itertools
 import json
 import os
 import random
@@ -23,6 +24,7 @@ SIDE = 8
 PATIENCE = 60  # seconds that no run of these tests needs
 TIMEOUT = 1.0  # of a peer, in seconds
 SLACK = 4.0    # of this machine, beside all that the program may take
+PORTS = itertools.count(random.randrange(65536))
 ENDLESS = ("--steps", "100000000", "--evaluate-every", "100000000")
 
 
@@ -79,11 +81,11 @@ def wait_until(condition, what, seconds=PATIENCE):
 
 
 def free_port():
-    """None of those that are handed out to whoever asks for any, so that it stays free."""
+    """None of those that are handed out to whoever asks for any, nor one of an earlier call, so that it stays free."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
-        given = int(file.read().split()[0])
+        handed_out = int(file.read().split()[0])
     while True:
-        port = random.randrange(1024, given) if given > 2048 else 0
+        port = 1024 + next(PORTS) % (handed_out - 1024) if handed_out > 2048 else 0
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return probe.getsockname()[1]
