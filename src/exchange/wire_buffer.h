@@ -21,7 +21,7 @@ namespace dlobd::exchange {
 class WireBuffer {
  public:
   // Registers the travelling form as region::gradients, scratch memory of `scratch` elements as
-  // region::scratch, and the residuals. All but the backing outlive it.
+  // region::scratch, and the residuals. Endpoint, kernels and data outlive it.
   WireBuffer(transport::Endpoint& endpoint, const compute::Kernels& kernels,
              compute::WireElement element, std::span<float> data, std::size_t scratch,
              compute::Backing backing);
