@@ -21,7 +21,8 @@ void add_design_options(CLI::App& app, DesignWords& words) {
       ->group("Design");
   app.add_option("--wire-element", words.wire_element,
                  "float32, float16, bfloat16 or truncated16: of gradients on their way, with error "
-                 "feedback (default: the stack's own; others for caffeonspark and allreduce)")
+                 "feedback (default: the stack's own; others for caffeonspark, tensorflowonspark "
+                 "and allreduce)")
       ->type_name("NAME")
       ->group("Design");
   for (const auto& [name, help] : stacks::option_names()) {

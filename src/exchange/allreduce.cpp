@@ -57,14 +57,14 @@ base::Task<base::Result<StepOutcome>> AllReduce::finish_step() {
 
 base::Task<base::Result<void>> AllReduce::settle(Settle what) {
   base::Result<void> settled;
-  if (what == Settle::parameters_and_optimizer && collective_.residuals() != nullptr) {
-    settled = co_await collective_.residuals()->gather();
+  if (what == Settle::parameters_and_optimizer && collective_.buffer().rounds()) {
+    settled = co_await collective_.buffer().residuals()->gather();
   }
   co_return settled;
 }
 
 std::span<float> AllReduce::residuals() const {
-  return collective_.residuals() != nullptr ? collective_.residuals()->all() : std::span<float>();
+  return collective_.buffer().all_residuals();
 }
 
 base::Task<void> AllReduce::run_step() {

@@ -4,8 +4,6 @@
 #include <limits>
 
 #include "base/check.h"
-#include "exchange/buffer.h"
-#include "exchange/halves.h"
 #include "exchange/kinds.h"
 #include "exchange/recursive_doubling.h"
 #include "exchange/ring.h"
@@ -27,23 +25,6 @@ std::size_t most_doubled(CollectiveOptions options, int world_size, std::size_t 
 std::size_t scratch_size(std::size_t doubled, std::size_t largest, int world_size) {
   return doubling_scratch(doubled, world_size) +
          (largest > doubled ? ring_scratch(largest, world_size) : 0);
-}
-
-bool rounds(CollectiveOptions options) {
-  return options.element != compute::WireElement::float32;
-}
-
-std::unique_ptr<compute::ParameterArena> make_moved(CollectiveOptions options, std::size_t size,
-                                                    compute::Backing backing) {
-  if (!rounds(options)) return nullptr;
-  return std::make_unique<compute::ParameterArena>(
-      make_buffer("moved", floats_for(size, compute::bytes_of(options.element)), backing));
-}
-
-std::unique_ptr<Residuals> make_residuals(CollectiveOptions options, transport::Endpoint& endpoint,
-                                          std::size_t size, compute::Backing backing) {
-  if (!rounds(options)) return nullptr;
-  return std::make_unique<Residuals>(endpoint, size, backing);
 }
 
 }  // namespace
@@ -84,33 +65,20 @@ Collective::Collective(transport::Endpoint& endpoint, const compute::Kernels& ke
     : options_(options),
       largest_(largest),
       largest_doubled_(most_doubled(options, endpoint.world_size(), largest)),
-      scratch_(
-          make_buffer("scratch",
-                      floats_for(scratch_size(largest_doubled_, largest, endpoint.world_size()),
-                                 compute::bytes_of(options.element)),
-                      backing)),
-      moved_(make_moved(options, buffer.size(), backing)),
-      residuals_(make_residuals(options, endpoint, buffer.size(), backing)),
-      lanes_{endpoint,
-             kernels,
-             options.element,
-             buffer,
-             std::as_writable_bytes(moved_ ? moved_->parameters() : buffer),
-             std::as_writable_bytes(scratch_.parameters()),
-             residuals_ ? residuals_->own() : std::span<float>(),
+      buffer_(endpoint, kernels, options.element, buffer,
+              scratch_size(largest_doubled_, largest, endpoint.world_size()), backing),
+      lanes_{endpoint, kernels, buffer_,
              Lane(endpoint, kind::reduce, region::scratch, compute::bytes_of(options.element),
                   "a partial sum"),
              Lane(endpoint, kind::gather, region::gradients, compute::bytes_of(options.element),
                   "a finished sum")} {
   CHECK(options.segment_elements > 0, "segments of no elements");
-  endpoint.register_memory(region::gradients, lanes_.moved);
-  endpoint.register_memory(region::scratch, std::as_writable_bytes(scratch_.parameters()));
 }
 
 base::Task<base::Result<void>> Collective::all_reduce(compute::Range range, float factor) {
-  CHECK(range.size() <= largest_ && range.end <= lanes_.data.size(),
-        "range {} to {}, buffer of {}, at most {} at once", range.begin, range.end,
-        lanes_.data.size(), largest_);
+  CHECK(range.size() <= largest_ && range.end <= buffer_.size(),
+        "range {} to {}, buffer of {}, at most {} at once", range.begin, range.end, buffer_.size(),
+        largest_);
   const int world_size = lanes_.world_size();
   if (world_size == 1) {
     lanes_.scale(range, factor);

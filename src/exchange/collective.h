@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
 
 #include "base/loop.h"
@@ -16,7 +15,7 @@
 #include "compute/arena.h"
 #include "compute/kernels.h"
 #include "exchange/lanes.h"
-#include "exchange/residuals.h"
+#include "exchange/wire_buffer.h"
 
 namespace dlobd::exchange {
 
@@ -29,7 +28,7 @@ inline constexpr std::size_t kSegmentElements = 64 * 1024;
 struct CollectiveOptions {
   Algorithm algorithm = Algorithm::automatic;
   std::size_t segment_elements = kSegmentElements;
-  compute::WireElement element = compute::WireElement::float32;  // lanes.h
+  compute::WireElement element = compute::WireElement::float32;  // wire_buffer.h
 };
 
 // The largest range, in elements, for which N ranks are better off doubling.
@@ -46,16 +45,13 @@ class Collective {
 
   // buffer[range] becomes factor times the sum over all ranks.
   base::Task<base::Result<void>> all_reduce(compute::Range range, float factor = 1);
-  // What ranks owe to the next calls; none where elements are float32.
-  [[nodiscard]] Residuals* residuals() const { return residuals_.get(); }
+  [[nodiscard]] const WireBuffer& buffer() const { return buffer_; }
 
  private:
   CollectiveOptions options_;
   std::size_t largest_;
   std::size_t largest_doubled_;
-  compute::ParameterArena scratch_;
-  std::unique_ptr<compute::ParameterArena> moved_;  // 16 bits: the buffer as it travels
-  std::unique_ptr<Residuals> residuals_;            // likewise
+  WireBuffer buffer_;
   Lanes lanes_;
   bool odd_ = false;
 };

@@ -56,7 +56,6 @@
 #include <algorithm>
 
 #include "exchange/buffer.h"
-#include "exchange/halves.h"
 #include "exchange/kinds.h"
 #include "exchange/slices.h"
 
@@ -87,17 +86,14 @@ std::size_t gradient_slot(std::size_t elements, int world_size, int owner, int f
 CosShardPush::CosShardPush(Context context, CosDefects defects, compute::WireElement element)
     : context_(context),
       defects_(defects),
-      element_(element),
       rank_(context.endpoint.rank()),
       world_size_(context.endpoint.world_size()),
       rotation_(rotated(rank_, world_size_)),
       own_(slice_of(rank_)),
       weights_direct_(defects.rdma || (!defects.optimizer_full && !defects.snapshot_ungathered)),
       momentum_direct_(!defects.optimizer_full),
-      scratch_(make_buffer("scratch",
-                           floats_for(static_cast<std::size_t>(world_size_ - 1) * own_.size(),
-                                      compute::bytes_of(element)),
-                           context.arena.backing())),
+      buffer_(context.endpoint, context.kernels, element, context.arena.gradients(),
+              static_cast<std::size_t>(world_size_ - 1) * own_.size(), context.arena.backing()),
       arrivals_(context.endpoint, defects.rdma && defects.untyped_notification),
       settled_weights_(context.endpoint, kind::settled_weights, "a settled weight slice"),
       settled_momentum_(context.endpoint, kind::settled_momentum, "a momentum slice") {
@@ -110,18 +106,7 @@ CosShardPush::CosShardPush(Context context, CosDefects defects, compute::WireEle
         make_buffer("shadow", context.arena.size(), context.arena.backing()));
   }
   auto& endpoint = context_.endpoint;
-  if (element != compute::WireElement::float32) {
-    moved_ = std::make_unique<compute::ParameterArena>(
-        make_buffer("moved", floats_for(context.arena.size(), compute::bytes_of(element)),
-                    context.arena.backing()));
-    residuals_ =
-        std::make_unique<Residuals>(endpoint, context.arena.size(), context.arena.backing());
-  }
   endpoint.register_memory(region::parameters, std::as_writable_bytes(context.arena.parameters()));
-  endpoint.register_memory(
-      region::gradients,
-      std::as_writable_bytes(moved_ ? moved_->parameters() : context.arena.gradients()));
-  endpoint.register_memory(region::scratch, std::as_writable_bytes(scratch_.parameters()));
   endpoint.register_memory(region::momentum,
                            std::as_writable_bytes(momentum_direct_ ? context.optimizer.momentum()
                                                                    : staging_->gradients()));
@@ -192,7 +177,7 @@ base::Task<base::Result<StepOutcome>> CosShardPush::finish_step() {
     base::TaskGroup sends(context_.endpoint.loop());
     for (const int peer : rotation()) {
       const std::size_t slot = gradient_slot(context_.arena.size(), world_size_, peer, rank_);
-      transport::Write write(peer, region::scratch, slot * compute::bytes_of(element_),
+      transport::Write write(peer, region::scratch, slot * buffer_.element_bytes(),
                              outgoing_gradients(peer),
                              arrivals_.notification(CosMessage::gradients, step_), Traffic::data);
       sends.spawn(context_.endpoint.write(write));
@@ -209,19 +194,12 @@ base::Task<base::Result<StepOutcome>> CosShardPush::finish_step() {
 
 std::span<const std::byte> CosShardPush::outgoing_gradients(int peer) {
   const compute::Range theirs = slice_of(peer);
-  const auto gradients = part(context_.arena.gradients(), theirs);
-  if (!residuals_) return std::as_bytes(gradients);
-  const auto owed = residuals_->own().subspan(theirs.begin, theirs.size());
-  const auto wire = std::as_writable_bytes(moved_->parameters())
-                        .subspan(theirs.begin * compute::bytes_of(element_),
-                                 theirs.size() * compute::bytes_of(element_));
-  context_.kernels.take(gradients, owed);
-  context_.kernels.round(element_, halves_of(wire), gradients, owed);
-  return wire;
+  buffer_.take_what_is_owed(theirs);
+  return buffer_.outgoing(theirs);
 }
 
 base::Task<base::Result<void>> CosShardPush::receive_gradients() {
-  const std::size_t bytes = own_.size() * compute::bytes_of(element_);
+  const std::size_t bytes = own_.size() * buffer_.element_bytes();
   additions_.clear();
   for (int peer : rotation()) {
     if (defects_.arrival_order) {
@@ -232,25 +210,14 @@ base::Task<base::Result<void>> CosShardPush::receive_gradients() {
       auto arrived = co_await arrivals_.from(peer, CosMessage::gradients, step_, bytes);
       DLOBD_CO_CHECK(arrived);
     }
-    add_gradients(peer);
+    buffer_.add(own_, gradient_slot(context_.arena.size(), world_size_, rank_, peer));
     additions_.push_back(peer);
   }
   co_return base::Result<void>();
 }
 
-void CosShardPush::add_gradients(int peer) {
-  const std::size_t slot = gradient_slot(context_.arena.size(), world_size_, rank_, peer);
-  const auto sum = part(context_.arena.gradients(), own_);
-  if (!residuals_) {
-    context_.kernels.add(sum, scratch_.parameters().subspan(slot, own_.size()));
-    return;
-  }
-  const auto halves = halves_of(std::as_writable_bytes(scratch_.parameters()));
-  context_.kernels.add_decoded(element_, sum, halves.subspan(slot, own_.size()));
-}
-
 std::span<float> CosShardPush::residuals() const {
-  return residuals_ ? residuals_->all() : std::span<float>();
+  return buffer_.all_residuals();
 }
 
 void CosShardPush::update() {
@@ -287,8 +254,8 @@ base::Task<base::Result<void>> CosShardPush::settle(Settle what) {
     auto gathered = co_await gather_momentum(index);
     DLOBD_CO_CHECK(gathered);
   }
-  if (what == Settle::parameters_and_optimizer && residuals_) {
-    auto gathered = co_await residuals_->gather();
+  if (what == Settle::parameters_and_optimizer && buffer_.rounds()) {
+    auto gathered = co_await buffer_.residuals()->gather();
     DLOBD_CO_CHECK(gathered);
   }
   co_return base::Result<void>();

@@ -17,7 +17,7 @@
 #include "exchange/cos_arrivals.h"
 #include "exchange/exchange.h"
 #include "exchange/inbox.h"
-#include "exchange/residuals.h"
+#include "exchange/wire_buffer.h"
 
 namespace dlobd::exchange {
 
@@ -62,7 +62,6 @@ class CosShardPush final : public Exchange {
   // The part of the gradients that `peer` owns, as it travels.
   std::span<const std::byte> outgoing_gradients(int peer);
   base::Task<base::Result<void>> receive_gradients();
-  void add_gradients(int peer);
   void update();
   base::Task<base::Result<void>> gather_momentum(std::uint32_t index);
   base::Task<base::Result<void>> receive_momentum(std::uint32_t index);
@@ -70,19 +69,16 @@ class CosShardPush final : public Exchange {
 
   Context context_;
   CosDefects defects_;
-  compute::WireElement element_;
   int rank_;
   int world_size_;
   std::vector<int> rotation_;
   compute::Range own_;
   bool weights_direct_;   // into the arena; otherwise by way of the staging region
   bool momentum_direct_;  // into rank 0's momentum; likewise
-  compute::ParameterArena scratch_;
+  WireBuffer buffer_;     // of the gradients
   std::unique_ptr<compute::ParameterArena> staging_;  // its gradients() stage momentum
   // For the optimizer's work on slices that others own, where their weights land directly.
   std::unique_ptr<compute::ParameterArena> shadow_;
-  std::unique_ptr<compute::ParameterArena> moved_;  // gradients of 16 bits on their way
-  std::unique_ptr<Residuals> residuals_;            // likewise
   CosArrivals arrivals_;
   std::vector<int> additions_;
   Inbox settled_weights_;

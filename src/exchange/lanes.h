@@ -1,11 +1,6 @@
-// What both all-reduce algorithms send and receive through: the buffer that is reduced, the form in
-// which it travels, scratch memory for partial sums, and two numbered streams of messages to and
-// from each peer. Belongs to the loop's thread.
-//
-// As float32 the buffer travels as it is: it is registered, and finished sums land in it. As one of
-// 16 bits, every element is rounded into a second buffer, from which it is sent and into which
-// finished sums land; all ranks decode the same bits. Whoever rounds owes what that cost, and adds
-// it to the same element of its next call (error feedback, Residuals).
+// What both all-reduce algorithms send and receive through: the buffer that is reduced, with the
+// form in which it travels, and two numbered streams of messages to and from each peer. Belongs to
+// the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +12,7 @@
 #include "compute/arena.h"
 #include "compute/kernels.h"
 #include "exchange/inbox.h"
+#include "exchange/wire_buffer.h"
 #include "transport/endpoint.h"
 
 namespace dlobd::exchange {
@@ -47,44 +43,20 @@ class Lane {
 struct Lanes {
   transport::Endpoint& endpoint;
   const compute::Kernels& kernels;
-  compute::WireElement element;
-  std::span<float> data;
-  std::span<std::byte> moved;    // data as it travels; float32: data itself
-  std::span<std::byte> scratch;  // partial sums as they travel
-  std::span<float> owed;         // by this rank; float32: empty
-  Lane partial;                  // into the peer's scratch
-  Lane finished;                 // into the peer's moved
+  WireBuffer& buffer;
+  Lane partial;   // into the peer's scratch memory
+  Lane finished;  // into the peer's buffer, as it travels
 
   [[nodiscard]] int rank() const { return endpoint.rank(); }
   [[nodiscard]] int world_size() const { return endpoint.world_size(); }
-  [[nodiscard]] std::span<const std::byte> moved_at(compute::Range range) const {
-    return part(moved, range.begin, range.size());
-  }
 
-  // Before anything of a call: what this rank owes joins its own values.
-  void take_what_is_owed(compute::Range range) const;
-  // data as it travels from here, rounded; `owed_here`: by this rank.
-  [[nodiscard]] std::span<const std::byte> outgoing(compute::Range range,
-                                                    bool owed_here = true) const;
-  // data += what has arrived at `slot` elements into the scratch memory.
-  void add(compute::Range range, std::size_t slot) const;
-  // data holds the whole sum: how it travels to the others; afterwards data holds it times
-  // `factor`, and so do they.
+  // The buffer holds the whole sum: how it travels to the others; afterwards the buffer holds it
+  // times `factor`, and so do they.
   [[nodiscard]] std::span<const std::byte> finish(compute::Range range, float factor,
                                                   bool owed_here = true) const;
-  // A sum that another rank has finished is here: data = it times `factor`.
+  // A sum that another rank has finished is here: the buffer = it times `factor`.
   void land(compute::Range range, float factor) const;
   void scale(compute::Range range, float factor) const;
-
- private:
-  [[nodiscard]] bool rounds() const { return element != compute::WireElement::float32; }
-  [[nodiscard]] std::span<std::byte> part(std::span<std::byte> whole, std::size_t first,
-                                          std::size_t size) const {
-    return whole.subspan(first * compute::bytes_of(element), size * compute::bytes_of(element));
-  }
-  [[nodiscard]] std::span<float> data_at(compute::Range range) const {
-    return data.subspan(range.begin, range.size());
-  }
 };
 
 }  // namespace dlobd::exchange

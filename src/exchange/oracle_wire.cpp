@@ -37,6 +37,19 @@ float plain_rounded(WireElement element, float value) {
   return static_cast<float>(std::clamp(rounded, -largest, largest));
 }
 
+float rounded_round_the_ring(WireElement element, const std::vector<std::vector<float>>& values,
+                             std::size_t i, int first, std::vector<std::vector<float>>& owed) {
+  const int world_size = static_cast<int>(values.size());
+  float so_far = 0;
+  for (int hop = 0; hop < world_size; ++hop) {
+    const auto rank = at((first + hop) % world_size);
+    const float given = values[rank][i] + owed[rank][i];
+    owed[rank][i] = 0;
+    so_far = sent(element, so_far + given, owed[rank][i]);
+  }
+  return so_far;
+}
+
 std::vector<float> rounded_ring_sum(WireElement element,
                                     const std::vector<std::vector<float>>& values,
                                     compute::Range range, float factor,
@@ -46,14 +59,7 @@ std::vector<float> rounded_ring_sum(WireElement element,
   for (int chunk = 0; chunk < world_size; ++chunk) {
     const compute::Range part = slice(range.size(), world_size, chunk);
     for (std::size_t i = part.begin; i < part.end; ++i) {
-      float so_far = 0;
-      for (int hop = 0; hop < world_size; ++hop) {
-        const auto rank = at((chunk + hop) % world_size);
-        const float given = values[rank][range.begin + i] + owed[rank][range.begin + i];
-        owed[rank][range.begin + i] = 0;
-        so_far = sent(element, so_far + given, owed[rank][range.begin + i]);
-      }
-      sum[i] = so_far * factor;
+      sum[i] = rounded_round_the_ring(element, values, range.begin + i, chunk, owed) * factor;
     }
   }
   return sum;

@@ -47,14 +47,14 @@ base::Task<base::Result<void>> take(Lanes& lanes, int peer, std::size_t slot,
                                     compute::Range range) {
   auto arrived = co_await lanes.partial.from(peer, range.size());
   DLOBD_CO_CHECK(arrived);
-  lanes.add(range, slot);
+  lanes.buffer.add(range, slot);
   co_return base::Result<void>();
 }
 
 base::Task<base::Result<void>> as_extra(Lanes& lanes, compute::Range range, float factor,
                                         Slots slots) {
   const int partner = lanes.rank() - slots.pairs.ranks;
-  auto sent = co_await lanes.partial.write(partner, slots.fold(), lanes.outgoing(range));
+  auto sent = co_await lanes.partial.write(partner, slots.fold(), lanes.buffer.outgoing(range));
   DLOBD_CO_CHECK(sent);
   auto result = co_await lanes.finished.from(partner, range.size());
   DLOBD_CO_CHECK(result);
@@ -83,7 +83,7 @@ base::Task<base::Result<void>> recursive_doubling(Lanes& lanes, compute::Range r
                                                   DoublingLayout layout) {
   const Slots slots{layout, doubling(lanes.world_size())};
   const int rank = lanes.rank();
-  lanes.take_what_is_owed(range);
+  lanes.buffer.take_what_is_owed(range);
   if (rank >= slots.pairs.ranks) {
     auto done = co_await as_extra(lanes, range, factor, slots);
     co_return done;
@@ -99,7 +99,8 @@ base::Task<base::Result<void>> recursive_doubling(Lanes& lanes, compute::Range r
     const std::size_t slot = slots.of_round(round);
     // Ranks that agree in all but the lowest `round` bits hold the same: the first of them owes.
     const bool owed_here = rank % (1 << round) == 0;
-    auto sent = co_await lanes.partial.write(partner, slot, lanes.outgoing(range, owed_here));
+    auto sent =
+        co_await lanes.partial.write(partner, slot, lanes.buffer.outgoing(range, owed_here));
     DLOBD_CO_CHECK(sent);
     auto taken = co_await take(lanes, partner, slot, range);
     DLOBD_CO_CHECK(taken);

@@ -61,7 +61,7 @@ class Ring {
         sends_(lanes.endpoint.loop()) {}
 
   base::Task<base::Result<void>> run() {
-    lanes_.take_what_is_owed(range_);
+    lanes_.buffer.take_what_is_owed(range_);
     auto received = co_await receive_all();
     auto sent = co_await sends_.join();
     DLOBD_CO_CHECK(received);
@@ -78,7 +78,7 @@ class Ring {
   }
   void send_partial(int hop, compute::Range chunk, compute::Range segment) {
     sends_.spawn(
-        lanes_.partial.write(next_, slot_of(hop, chunk, segment), lanes_.outgoing(segment)));
+        lanes_.partial.write(next_, slot_of(hop, chunk, segment), lanes_.buffer.outgoing(segment)));
   }
   void send_finished(compute::Range segment, std::span<const std::byte> elements) {
     sends_.spawn(lanes_.finished.write(next_, segment.begin, elements));
@@ -106,7 +106,7 @@ class Ring {
       const compute::Range segment = segment_of(part, layout_.segment, i);
       auto arrived = co_await lanes_.partial.from(previous_, segment.size());
       DLOBD_CO_CHECK(arrived);
-      lanes_.add(segment, slot_of(hop, part, segment));
+      lanes_.buffer.add(segment, slot_of(hop, part, segment));
       if (hop + 1 < hops_) {
         send_partial(hop + 1, part, segment);
       } else {
@@ -122,7 +122,7 @@ class Ring {
       const compute::Range segment = segment_of(part, layout_.segment, i);
       auto arrived = co_await lanes_.finished.from(previous_, segment.size());
       DLOBD_CO_CHECK(arrived);
-      if (hop + 1 < hops_) send_finished(segment, lanes_.moved_at(segment));
+      if (hop + 1 < hops_) send_finished(segment, lanes_.buffer.moved(segment));
       lanes_.land(segment, factor_);
     }
     co_return base::Result<void>();

@@ -10,8 +10,12 @@
 //   answer    (data)               a write, when the section is there: in REDUCE into scratch
 //                                  memory, in GATHER straight into place
 //
+//   16 bits: every rank rounds each element once, into a buffer of its own, and owes the error: a
+//            partial sum, or, whoever is last, the whole sum, which it keeps as rounded. Sums go
+//            round undivided, and each rank divides what it decodes.
+//
 //   per rank: 2(N-1) subdivisions answers out and in, 8n(N-1)/N bytes either way where the sections
-//   are equal; a request for each. Empty sections do not travel.
+//   are equal, half of that in 16 bits; a request for each. Empty sections do not travel.
 //
 // Why a write never hits memory in use: it was asked for, by the rank that owns the memory, and
 // each section's steps follow one another.
@@ -20,6 +24,7 @@
 //   data      GATHER asks only when this rank's own write of its partial sum has been handed over.
 //   sources   a write of REDUCE is over before GATHER begins; one of GATHER before finish_step()
 //             returns. The backward pass that still runs writes other packs' gradients only.
+// In 16 bits the same holds of the buffer from which elements are sent and into which they land.
 //
 // Packs that are complete run side by side. A fast successor may ask for a pack that is not
 // complete here, or in the next step, which has not begun here: the request is kept until it is
@@ -32,7 +37,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "exchange/buffer.h"
+#include "exchange/kinds.h"
 
 namespace dlobd::exchange {
 namespace {
@@ -42,8 +47,6 @@ using transport::Traffic;
 
 constexpr transport::Kind kMessage = 0;
 constexpr std::uint32_t kRequest = 0xffffffff;  // the index of a request; an answer's is its hop
-constexpr transport::RegionId kGradients = 0;
-constexpr transport::RegionId kScratch = 1;
 
 }  // namespace
 
@@ -54,10 +57,9 @@ TfRing::TfRing(Context context, TfRingOptions options)
       successor_(wrap(rank_ + 1, ranks_)),
       predecessor_(wrap(rank_ - 1, ranks_)),
       pending_(context.arena.views(), tf_pack_bytes(options)),
-      scratch_(
-          make_buffer("scratch", ranks_ > 1 ? context.arena.size() : 0, context.arena.backing())),
+      buffer_(context.endpoint, context.kernels, options.element, context.arena.gradients(),
+              ranks_ > 1 ? context.arena.size() : 0, context.arena.backing()),
       tasks_(context.endpoint.loop()) {
-  auto& endpoint = context_.endpoint;
   for (const Bucket& bucket : pending_.buckets()) {
     Pack pack{bucket.range, TfSections(bucket.range.size(), ranks_, options)};
     pack.first_hop = hops_.size();
@@ -66,14 +68,12 @@ TfRing::TfRing(Context context, TfRingOptions options)
       const compute::Range range{bucket.range.begin + within.begin,
                                  bucket.range.begin + within.end};
       for (const Pass pass : {reduce, gather}) {
-        hops_.emplace_back(endpoint.loop(), packs_.size(), range);
+        hops_.emplace_back(context_.endpoint.loop(), packs_.size(), range);
         if (range.size() > 0 && sends(pack.sections.chunk(section), pass)) ++pack.requests_due;
       }
     }
     packs_.push_back(pack);
   }
-  endpoint.register_memory(kGradients, std::as_writable_bytes(context.arena.gradients()));
-  endpoint.register_memory(kScratch, std::as_writable_bytes(scratch_.parameters()));
 }
 
 // In REDUCE chunk c begins at rank c and ends at c-1; in GATHER it begins there and ends at c-2.
@@ -86,10 +86,6 @@ bool TfRing::sends(int chunk, Pass pass) const {
 
 std::size_t TfRing::hop_of(const Pack& pack, int section, Pass pass) const {
   return pack.first_hop + static_cast<std::size_t>(section) * 2 + pass;
-}
-
-std::span<float> TfRing::gradients(compute::Range range) const {
-  return context_.arena.gradients().subspan(range.begin, range.size());
 }
 
 base::Task<base::Result<void>> TfRing::begin_step(std::uint64_t step) {
@@ -149,34 +145,66 @@ base::Task<base::Result<StepOutcome>> TfRing::finish_step() {
   co_return StepOutcome::gradients_averaged;
 }
 
-base::Task<base::Result<void>> TfRing::settle(Settle) {
-  co_return base::Result<void>();
+base::Task<base::Result<void>> TfRing::settle(Settle what) {
+  base::Result<void> settled;
+  if (what == Settle::parameters_and_optimizer && buffer_.rounds()) {
+    settled = co_await buffer_.residuals()->gather();
+  }
+  co_return settled;
+}
+
+std::span<float> TfRing::residuals() const {
+  return buffer_.all_residuals();
 }
 
 base::Task<base::Result<void>> TfRing::run_section(std::size_t pack, int section) {
-  const int chunk = packs_[pack].sections.chunk(section);
-  base::Result<void> done;
-  for (const Pass pass : {reduce, gather}) {
-    const std::size_t hop = hop_of(packs_[pack], section, pass);
-    const compute::Range range = hops_[hop].range;
-    if (receives(chunk, pass)) {
-      done = co_await receive(hop, section, pass);
-      if (!done) break;
-      if (pass == reduce) {
-        context_.kernels.add(gradients(range),
-                             scratch_.parameters().subspan(range.begin, range.size()));
-      }
-    }
-    const bool whole = pass == reduce && !sends(chunk, reduce);
-    if (whole) context_.kernels.divide(gradients(range), static_cast<float>(ranks_));
-    if (sends(chunk, pass)) {
-      done = co_await answer(hop, pass);
-      if (!done) break;
-    }
-  }
+  auto done = co_await reduce_section(pack, section);
+  if (done) done = co_await gather_section(pack, section);
   if (--sections_running_ == 0) overlapped_.reset();
   if (!done) co_return give_up(done.error());
   co_return done;
+}
+
+base::Task<base::Result<void>> TfRing::reduce_section(std::size_t pack, int section) {
+  const int chunk = packs_[pack].sections.chunk(section);
+  const std::size_t hop = hop_of(packs_[pack], section, reduce);
+  const compute::Range range = hops_[hop].range;
+  buffer_.take_what_is_owed(range);
+  if (receives(chunk, reduce)) {
+    auto received = co_await receive(hop, section, reduce);
+    DLOBD_CO_CHECK(received);
+    buffer_.add(range, range.begin);
+  }
+  const auto elements = buffer_.outgoing(range);
+  if (!sends(chunk, reduce)) {
+    divide(range);
+    co_return base::Result<void>();
+  }
+  auto sent = co_await answer(hop, reduce, elements);
+  co_return sent;
+}
+
+base::Task<base::Result<void>> TfRing::gather_section(std::size_t pack, int section) {
+  const int chunk = packs_[pack].sections.chunk(section);
+  const std::size_t hop = hop_of(packs_[pack], section, gather);
+  const compute::Range range = hops_[hop].range;
+  if (receives(chunk, gather)) {
+    auto received = co_await receive(hop, section, gather);
+    DLOBD_CO_CHECK(received);
+  }
+  if (sends(chunk, gather)) {
+    auto sent = co_await answer(hop, gather, buffer_.moved(range));
+    DLOBD_CO_CHECK(sent);
+  }
+  if (buffer_.rounds() && receives(chunk, gather)) {
+    buffer_.land(range);
+    divide(range);
+  }
+  co_return base::Result<void>();
+}
+
+void TfRing::divide(compute::Range range) {
+  context_.kernels.divide(buffer_.data(range), static_cast<float>(ranks_));
 }
 
 base::Task<base::Result<void>> TfRing::receive(std::size_t hop, int section, Pass pass) {
@@ -196,12 +224,12 @@ base::Task<base::Result<void>> TfRing::receive(std::size_t hop, int section, Pas
   co_return base::Result<void>();
 }
 
-base::Task<base::Result<void>> TfRing::answer(std::size_t hop, Pass pass) {
+base::Task<base::Result<void>> TfRing::answer(std::size_t hop, Pass pass,
+                                              std::span<const std::byte> elements) {
   co_await hops_[hop].requested.wait();
   if (error_) co_return base::fail(*error_);
-  const compute::Range range = hops_[hop].range;
-  transport::Write write(successor_, pass == reduce ? kScratch : kGradients,
-                         range.begin * sizeof(float), std::as_bytes(gradients(range)),
+  transport::Write write(successor_, pass == reduce ? region::scratch : region::gradients,
+                         hops_[hop].range.begin * buffer_.element_bytes(), elements,
                          Notification{kMessage, static_cast<std::uint32_t>(hop)}, Traffic::data);
   auto written = co_await context_.endpoint.write(write);
   co_return written;
@@ -265,7 +293,7 @@ base::Result<void> TfRing::accept_answer(const transport::Arrival& arrival) {
                      receives(packs_[hop.pack].sections.chunk(section), pass) &&
                      !hop.answered.is_set();
     if (due && arrival.source == predecessor_ &&
-        arrival.bytes == hop.range.size() * sizeof(float)) {
+        arrival.bytes == hop.range.size() * buffer_.element_bytes()) {
       hop.answered.set();
       --messages_open_;
       return {};

@@ -17,6 +17,7 @@
 #include "exchange/exchange.h"
 #include "exchange/pending.h"
 #include "exchange/tf_sections.h"
+#include "exchange/wire_buffer.h"
 
 namespace dlobd::exchange {
 
@@ -27,8 +28,10 @@ class TfRing final : public Exchange {
   base::Task<base::Result<void>> begin_step(std::uint64_t step) override;
   void gradient_ready(std::size_t view) override;
   base::Task<base::Result<StepOutcome>> finish_step() override;
-  // Every rank holds the whole parameters and the whole momentum at all times: nothing to do.
+  // Every rank holds the whole parameters and the whole momentum at all times; what ranks owe, in
+  // 16 bits, is gathered.
   base::Task<base::Result<void>> settle(Settle what) override;
+  [[nodiscard]] std::span<float> residuals() const override;
 
  private:
   enum Pass : std::uint32_t { reduce, gather };
@@ -54,12 +57,15 @@ class TfRing final : public Exchange {
   [[nodiscard]] bool receives(int chunk, Pass pass) const;
   [[nodiscard]] bool sends(int chunk, Pass pass) const;
   [[nodiscard]] std::size_t hop_of(const Pack& pack, int section, Pass pass) const;
-  [[nodiscard]] std::span<float> gradients(compute::Range range) const;
 
   void start(std::size_t pack);
   base::Task<base::Result<void>> run_section(std::size_t pack, int section);
+  base::Task<base::Result<void>> reduce_section(std::size_t pack, int section);
+  base::Task<base::Result<void>> gather_section(std::size_t pack, int section);
   base::Task<base::Result<void>> receive(std::size_t hop, int section, Pass pass);
-  base::Task<base::Result<void>> answer(std::size_t hop, Pass pass);
+  base::Task<base::Result<void>> answer(std::size_t hop, Pass pass,
+                                        std::span<const std::byte> elements);
+  void divide(compute::Range range);
   base::Task<base::Result<void>> take_messages();
   base::Result<void> accept_request(const transport::Arrival& arrival);
   bool mark(const TfRequest& request);  // false: it is not due
@@ -74,7 +80,7 @@ class TfRing final : public Exchange {
   PendingBuckets pending_;
   std::vector<Pack> packs_;
   std::deque<Hop> hops_;
-  compute::ParameterArena scratch_;  // partial sums from the predecessor, where they belong
+  WireBuffer buffer_;  // of the gradients; scratch: partial sums, where they belong
 
   // Of the step in hand.
   std::uint64_t step_ = 0;

@@ -35,7 +35,8 @@ std::vector<Bucket> tf_packs(const std::vector<compute::ParameterView>& views,
 
 TfSections::TfSections(std::size_t elements, int ranks, const TfRingOptions& options)
     : elements(elements) {
-  const std::size_t bytes = elements * sizeof(float);
+  const std::size_t element_bytes = compute::bytes_of(options.element);
+  const std::size_t bytes = elements * element_bytes;
   const auto n = static_cast<std::size_t>(ranks);
   while (bytes / (n * static_cast<std::size_t>(subdivisions)) > options.most_chunk_bytes &&
          subdivisions < options.most_subdivisions) {
@@ -44,7 +45,8 @@ TfSections::TfSections(std::size_t elements, int ranks, const TfRingOptions& opt
   count = ranks * subdivisions;
   const auto sections = static_cast<std::size_t>(count);
   const std::size_t mean = (elements + sections - 1) / sections;
-  each = options.alignment > 1 ? (mean / options.alignment + 1) * options.alignment : mean;
+  const std::size_t aligned = options.alignment_bytes / element_bytes;
+  each = aligned > 1 ? (mean / aligned + 1) * aligned : mean;
 }
 
 compute::Range TfSections::at(int section) const {

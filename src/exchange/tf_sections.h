@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compute/arena.h"
+#include "compute/wire_element.h"
 #include "exchange/slices.h"
 
 namespace dlobd::exchange {
@@ -17,20 +18,22 @@ namespace dlobd::exchange {
 struct TfRingOptions {
   bool single_pack = true;  // the defect: all gradients in one pack, so nothing starts before all
                             // are ready. Otherwise packs, each reduced when it is complete.
-  std::size_t pack_bytes = 1 << 20;        // of such a pack, at least
+  std::size_t pack_bytes = 1 << 20;        // of such a pack, at least, in float32
   std::size_t most_chunk_bytes = 4 << 20;  // subdivided further while a chunk is larger, ...
   int most_subdivisions = 2;               // ... up to so many times
-  std::size_t alignment = 16;              // elements: 64 bytes, as TensorFlow builds its Eigen
+  std::size_t alignment_bytes = 64;        // as TensorFlow builds its Eigen
+  compute::WireElement element = compute::WireElement::float32;  // wire_buffer.h
 };
 
-// A pack is closed when it holds so many bytes.
+// A pack is closed when its gradients have so many bytes in memory.
 std::size_t tf_pack_bytes(const TfRingOptions& options);
 std::vector<Bucket> tf_packs(const std::vector<compute::ParameterView>& views,
                              const TfRingOptions& options);
 
 // A pack of n elements in N * subdivisions sections of equal size: the mean size rounded up to the
 // next multiple of the alignment (a whole alignment more where it is one already: TensorFlow's
-// rounding). So the last sections of a small pack are short or empty. Section s belongs to chunk
+// rounding). So the last sections of a small pack are short or empty. Bytes are those of the
+// elements that travel, as TensorFlow cuts a tensor of that type. Section s belongs to chunk
 // s / subdivisions of the ring.
 struct TfSections {
   std::size_t elements = 0;

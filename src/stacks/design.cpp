@@ -101,16 +101,17 @@ base::Result<void> set_wire_element(Design& design, std::string_view word) {
     design.wire_element = element;
     return {};
   }
-  std::vector<std::string_view> others;
+  std::vector<std::string> others;
   for (const Stack* each : all_stacks()) {
-    if (each->takes_wire_element) others.push_back(each->name);
+    if (!each->takes_wire_element) continue;
+    const bool always = each->improved == nullptr || each->improved->takes_wire_element;
+    others.push_back(fmt::format("{}{}", each->name, always ? "" : " (faithful or fixed)"));
   }
   const bool improved = design.behaviour == Behaviour::improved;
   return refuse(
-      fmt::format("{} {} has {} on the wire and takes no other element; {} do{}: --wire-element {}",
+      fmt::format("{} {} has {} on the wire and takes no other element; {} do: --wire-element {}",
                   improved ? "the improved design of the stack" : "the stack", design.stack,
-                  compute::name(design.wire_element), fmt::join(others, ", "),
-                  improved ? ", faithful or fixed" : "", word));
+                  compute::name(design.wire_element), fmt::join(others, ", "), word));
 }
 
 }  // namespace

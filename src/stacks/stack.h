@@ -50,7 +50,7 @@ struct Stack {
   Design (*rdma)() = nullptr;
   // Of the stack, whatever its behaviour.
   Reality reality = {};
-  // --wire-element: of its gradients; otherwise its own alone.
+  // --wire-element: of its gradients, in this behaviour; otherwise its own alone.
   bool takes_wire_element = false;
 };
 

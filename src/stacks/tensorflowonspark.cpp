@@ -29,6 +29,7 @@ Design make() {
 exchange::TfRingOptions options_of(const Design& design) {
   exchange::TfRingOptions options = design.tf_ring;
   options.single_pack = design.faithful("single_pack");
+  options.element = design.wire_element;
   return options;
 }
 
@@ -45,14 +46,15 @@ StepTraffic pack_traffic(std::size_t elements, exchange::TfRingOptions options, 
   for (int section = 0; section < sections.count; ++section) {
     const std::size_t size = sections.at(section).size();
     if (size == 0) continue;
+    const std::uint64_t bytes = size * compute::bytes_of(options.element);
     const int chunk = sections.chunk(section);
     // How far round the ring, from where the chunk begins, this rank lies.
     const int in_reduce = exchange::wrap(rank - chunk, ranks);
     const int in_gather = exchange::wrap(rank - chunk + 1, ranks);
     for (const int place : {in_reduce, in_gather}) {
-      const auto moves = [size](transport::Count& data, transport::Count& control) {
+      const auto moves = [bytes](transport::Count& data, transport::Count& control) {
         ++data.messages;
-        data.bytes += size * sizeof(float);
+        data.bytes += bytes;
         ++control.messages;
         control.bytes += exchange::TfRequest::kBytes;
       };
@@ -76,7 +78,10 @@ StepTraffic traffic(const Design& design, const Views& views, exchange::Layout l
 
 void explain(Page& page, const Design& design, const Views& views, exchange::Layout layout) {
   const exchange::TfRingOptions options = options_of(design);
+  const std::size_t element_bytes = compute::bytes_of(options.element);
   const auto packs = exchange::tf_packs(views, options);
+  const bool rounds = options.element != compute::WireElement::float32;
+  const std::string divided = fmt::format("divides the sum by {}", layout.workers);
   page.heading("Who owns what");
   page.paragraph("  ",
                  "Every worker holds all parameters and all of the optimizer's state, and updates "
@@ -92,11 +97,13 @@ void explain(Page& page, const Design& design, const Views& views, exchange::Lay
   page.paragraph(
       "  reduce     ",
       fmt::format("r asks r-1 for each chunk but its own and adds its gradients: {} hops "
-                  "until the sum is whole. Whoever has it divides it by {}.",
-                  layout.workers - 1, layout.workers));
-  page.paragraph("  gather     ",
-                 fmt::format("r asks r-1 for each finished chunk but the one that it has: {} hops.",
-                             layout.workers - 1));
+                  "until the sum is whole.{}",
+                  layout.workers - 1, rounds ? "" : fmt::format(" Whoever has it {}.", divided)));
+  page.paragraph(
+      "  gather     ",
+      fmt::format("r asks r-1 for each finished chunk but the one that it has: {} hops.{}",
+                  layout.workers - 1,
+                  rounds ? fmt::format(" Each worker {} for itself.", divided) : ""));
   page.paragraph("  update     ", "SGD over all parameters, on every worker.");
   page.line("");
   page.line(fmt::format("  {:>6}  {:<28}  {:>13}  {:>8}  {:>17}", "pack", "parameters", "bytes",
@@ -105,8 +112,8 @@ void explain(Page& page, const Design& design, const Views& views, exchange::Lay
     const exchange::TfSections sections(packs[i].range.size(), layout.workers, options);
     page.line(fmt::format("  {:>6}  {:<28}  {:>13}  {:>8}  {:>17}", i,
                           names_in(views, packs[i].range),
-                          grouped(packs[i].range.size() * sizeof(float)), sections.count,
-                          grouped(sections.at(0).size() * sizeof(float))));
+                          grouped(packs[i].range.size() * element_bytes), sections.count,
+                          grouped(sections.at(0).size() * element_bytes)));
   }
   page.more_rows(packs.size());
 }
@@ -149,12 +156,19 @@ const Stack kTensorFlowOnSparkImproved = {
     improved_traffic,
     explain_improved,
     "In N workers and n elements of a bucket: ring 2(N-1) chunks in segments, 8n(N-1)/N bytes; "
-    "doubling log2 N messages, 4n log2 N bytes. No requests.",
+    "doubling log2 N messages, 4n log2 N bytes; half the bytes where elements have 16 bits. No "
+    "requests.",
     "Our own: every worker holds and updates all, and gradients are averaged, as in TensorFlow 2's "
     "ring. What differs is when and how they travel: in buckets, beside the backward pass, without "
     "a request for each chunk; and records come to the worker in batches. The sum is scaled by "
     "1/N, "
-    "where the ring divides it by N: the last bit may differ."};
+    "where the ring divides it by N: the last bit may differ.",
+    {},
+    nullptr,
+    nullptr,
+    nullptr,
+    {},
+    true};
 
 const Stack kTensorFlowOnSpark = {
     "tensorflowonspark",
@@ -163,8 +177,9 @@ const Stack kTensorFlowOnSpark = {
     nullptr,
     traffic,
     explain,
-    "In N workers and n elements of a pack: 2(N-1) messages, 8n(N-1)/N bytes out and in, twice the "
-    "messages where a chunk would exceed 4 MiB; a request of 24 bytes for each message.",
+    "In N workers and n elements of a pack: 2(N-1) messages, 8n(N-1)/N bytes out and in, half of "
+    "that where elements have 16 bits, twice the messages where a chunk would exceed 4 MiB; a "
+    "request of 24 bytes for each message.",
     "As in TensorFlow 2's ring under MultiWorkerMirroredStrategy: one pack, sizes and number of "
     "its sections, the receiver's requests, order of additions, division after the sum, the "
     "optimizer on every worker. Left out: gRPC and its protobuf frames, Python and its pickled "
@@ -175,6 +190,7 @@ const Stack kTensorFlowOnSpark = {
     &kTensorFlowOnSparkImproved,
     nullptr,
     // The ring goes by gRPC alone; its verbs went with TensorFlow 1.
-    {.tcp = RunsOn::both, .rdma = RunsOn::nothing}};
+    {.tcp = RunsOn::both, .rdma = RunsOn::nothing},
+    true};
 
 }  // namespace dlobd::stacks

@@ -182,6 +182,9 @@ class BothClocks(ProgramTest):
     def test_gradients_of_16_bits(self):
         self.assert_equal_runs("caffeonspark", "--behaviour", "fixed", "--wire-element", "bfloat16")
 
+    def test_gradients_of_16_bits_round_tensorflows_ring(self):
+        self.assert_equal_runs("tensorflowonspark", "--wire-element", "float16")
+
 
 class Output(ProgramTest):
     def validate(self, record):

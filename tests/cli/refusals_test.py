@@ -73,7 +73,8 @@ class Refusals(RefusalTest):
         self.refused("--optimizer adagard", "did you mean adagrad")
         self.refused("--optimizer adagrad --momentum 0.9", "--optimizer adagrad has no --momentum")
         self.refused("--ps 2", "the stack allreduce takes no --ps")
-        self.refused("--wire-element bfloat16", "takes no other element", "caffeonspark, allreduce", stack="bigdl")
+        self.refused("--wire-element bfloat16", "takes no other element", "caffeonspark (faithful or fixed), tensorflowonspark, allreduce do",
+                     stack="bigdl")
         self.refused("--wire-element bfloat", "did you mean bfloat16")
         self.refused("--updates sync", "asynchronous or synchronous", stack="tensorflowonspark_ps")
         self.refused("--ranks 2 --updates synchronous --backup-workers 2", "leaves no worker to wait for",

@@ -51,7 +51,7 @@ inline stacks::Design tf_ring_design(bool single_pack, bool small) {
   design.tf_ring.pack_bytes = 96;
   if (small) {
     design.tf_ring.most_chunk_bytes = 16;
-    design.tf_ring.alignment = 1;
+    design.tf_ring.alignment_bytes = 1;
   }
   return design;
 }
@@ -167,6 +167,15 @@ inline std::vector<NamedDesign> all_designs() {
   all.push_back(
       {"doubling_bfloat16",
        with_element(allreduce_design(Algorithm::recursive_doubling, 64), WireElement::bfloat16)});
+  all.push_back(
+      {"tf_ring_float16", with_element(tf_ring_design(true, true), WireElement::float16), kFewer});
+  all.push_back(
+      {"tf_ring_packs_bfloat16", with_element(tf_ring_design(false, true), WireElement::bfloat16)});
+  all.push_back({"tf_ring_truncated16",
+                 with_element(tf_ring_design(true, false), WireElement::truncated16), kFewer});
+  all.push_back({"tf_ring_improved_float16",
+                 with_element(improved_design("tensorflowonspark", true), WireElement::float16),
+                 kFewer});
   return all;
 }
 

@@ -97,6 +97,8 @@ std::vector<NamedDesign> designs() {
           {"tf_ps_improved_synchronous", tf_ps_improved_design(2, synchronous())},
           {"caffeonspark_float16",
            with_element(design_of("caffeonspark", "fixed"), compute::WireElement::float16)},
+          {"tf_ring_bfloat16",
+           with_element(tf_ring_design(false, true), compute::WireElement::bfloat16)},
           {"allreduce_ring", allreduce_design(Algorithm::ring, 64)},
           {"allreduce_doubling", allreduce_design(Algorithm::recursive_doubling, 64)}};
 }

@@ -224,6 +224,7 @@ void expect_tf_ring_oracle(Group& group) {
   const GroupOptions& options = group.options();
   TfRingOptions ring = options.design.tf_ring;
   ring.single_pack = options.design.faithful("single_pack");
+  ring.element = options.design.wire_element;
   const Values start = initial_parameters(group.rank(0).arena().size(), options.seed);
   expect_replicated(group,
                     TfRingOracle(group.views(), start, options.workers, ring, options.optimizer));

@@ -104,13 +104,17 @@ TEST(Design, TakesAWireElementWhereItCan) {
   };
   EXPECT_EQ(choose("allreduce", "bfloat16", nullptr), "bfloat16");
   EXPECT_EQ(choose("caffeonspark", "float16", "fixed"), "float16");
+  for (const char* behaviour : {"faithful", "fixed", "improved"}) {
+    EXPECT_EQ(choose("tensorflowonspark", "truncated16", behaviour), "truncated16");
+  }
   // A stack's own.
   EXPECT_EQ(choose("bigdl", "truncated16", nullptr), "truncated16");
   EXPECT_EQ(choose("bigdl", "float32", "improved"), "float32");
   EXPECT_EQ(choose("tensorflowonspark_ps", "float32", nullptr), "float32");
   EXPECT_THAT(choose("bigdl", "float16", nullptr),
               HasSubstr("the stack bigdl has truncated16 on the wire and takes no other element; "
-                        "caffeonspark, allreduce do: --wire-element float16"));
+                        "caffeonspark (faithful or fixed), tensorflowonspark, allreduce do: "
+                        "--wire-element float16"));
   EXPECT_THAT(choose("caffeonspark", "float16", "improved"),
               HasSubstr("the improved design of the stack caffeonspark has float32"));
   EXPECT_THAT(choose("allreduce", "flot16", nullptr), HasSubstr("did you mean float16?"));
@@ -118,7 +122,7 @@ TEST(Design, TakesAWireElementWhereItCan) {
 
 // Half of a gradient's bytes; weights stay what they are.
 TEST(Counts, SixteenBitsHalveWhatGradientsTake) {
-  for (const char* stack : {"allreduce", "caffeonspark"}) {
+  for (const char* stack : {"allreduce", "caffeonspark", "tensorflowonspark"}) {
     Design whole = exchange::testing::design_of(stack);
     Design half = exchange::testing::design_of(stack, "", {}, false, "bfloat16");
     // Left to itself the all-reduce doubles ranges of as many bytes, so of twice the elements.

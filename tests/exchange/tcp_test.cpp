@@ -94,6 +94,10 @@ TEST(TcpLarge, TensorFlowOnSparkInPacksAndTwoSectionsForEachChunk) {
   run_large(design, local());
 }
 
+TEST(TcpLarge, TensorFlowOnSparkIn16Bits) {
+  run_large(design_of("tensorflowonspark", "", {}, false, "bfloat16"), local());
+}
+
 TEST(TcpLarge, CaffeOnSparkFixed) {
   run_large(design_of("caffeonspark", "fixed"), local());
 }

@@ -34,11 +34,23 @@ TEST(TfSections, AreTwoOfEachChunkWhereAChunkExceeds4MiB) {
   EXPECT_EQ(TfSections(64 * kMi, 2, options).chunk(3), 1);
 }
 
+TEST(TfSections, AreCutByTheBytesThatTravel) {
+  TfRingOptions options;
+  options.element = compute::WireElement::bfloat16;
+  constexpr std::size_t kMi = 1 << 20;
+  EXPECT_EQ(TfSections(1024, 2, options).at(0).size(), 544U);
+  const TfSections small(37, 8, options);
+  EXPECT_EQ(small.at(1), (compute::Range{32, 37}));
+  EXPECT_EQ(small.at(2).size(), 0U);
+  EXPECT_EQ(TfSections(8 * kMi, 4, options).subdivisions, 1);
+  EXPECT_EQ(TfSections(8 * kMi, 3, options).subdivisions, 2);
+}
+
 TEST(TfSections, CoverAPackOnce) {
   TfRingOptions options;
   options.most_chunk_bytes = 64;
-  for (const std::size_t alignment : {1, 16}) {
-    options.alignment = alignment;
+  for (const std::size_t alignment_bytes : {4, 64}) {
+    options.alignment_bytes = alignment_bytes;
     for (int ranks = 1; ranks <= 9; ++ranks) {
       for (std::size_t elements = 1; elements < 300; elements += 7) {
         const TfSections sections(elements, ranks, options);

@@ -174,7 +174,10 @@ TEST(Resume, IsTheSameTrajectoryUnlessADefectForbidsIt) {
         with_element(allreduce_design(Algorithm::ring, 64), compute::WireElement::bfloat16),
         with_element(allreduce_design(Algorithm::recursive_doubling, 64),
                      compute::WireElement::float16),
-        with_element(cos_design(false, false, false), compute::WireElement::truncated16)}) {
+        with_element(cos_design(false, false, false), compute::WireElement::truncated16),
+        with_element(tf_ring_design(true, true), compute::WireElement::float16),
+        with_element(tf_ring_design(false, true), compute::WireElement::truncated16),
+        with_element(improved_design("tensorflowonspark", true), compute::WireElement::bfloat16)}) {
     EXPECT_EQ(weights_after_resuming(design), weights_without_a_break(design));
   }
   // Stale weights, foreign momentum, or both; no momentum.

@@ -71,7 +71,10 @@ TEST_P(ErrorFeedback, BringsWhatRoundingLeavesOut) {
   const std::vector<std::pair<stacks::Design, const char*>> designs = {
       {cos_design(false, false, false), "caffeonspark"},
       {allreduce_design(Algorithm::ring, 1 << 20), "ring"},
-      {allreduce_design(Algorithm::recursive_doubling, 1 << 20), "doubling"}};
+      {allreduce_design(Algorithm::recursive_doubling, 1 << 20), "doubling"},
+      {tf_ring_design(true, true), "tf_ring"},
+      {tf_ring_design(false, true), "tf_ring in packs"},
+      {improved_design("tensorflowonspark", true), "tensorflowonspark, improved"}};
   for (const auto& [plain, title] : designs) {
     for (const int workers : {2, 3, 5}) {
       SCOPED_TRACE(::testing::Message() << title << ", N = " << workers);
@@ -95,7 +98,8 @@ INSTANTIATE_TEST_SUITE_P(Elements, ErrorFeedback,
 TEST(Residuals, AreGatheredForASnapshot) {
   for (const stacks::Design& design :
        {with_element(allreduce_design(Algorithm::ring, 64), compute::WireElement::float16),
-        with_element(cos_design(true, true, true), compute::WireElement::float16)}) {
+        with_element(cos_design(true, true, true), compute::WireElement::float16),
+        with_element(tf_ring_design(true, true), compute::WireElement::float16)}) {
     GroupOptions options = group_options(design, 3, kElements, 5);
     base::VirtualLoop loop;
     Group group(loop, options, simulated_endpoints(loop, 3, 1));

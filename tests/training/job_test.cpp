@@ -29,7 +29,9 @@ const Variant kVariants[] = {{"caffeonspark", "faithful"},
                              {"tensorflowonspark_ps", "faithful"},
                              {"tensorflowonspark_ps", "fixed", "synchronous"},
                              {"caffeonspark", "fixed", nullptr, "float16"},
-                             {"allreduce", nullptr, nullptr, "bfloat16"}};
+                             {"allreduce", nullptr, nullptr, "bfloat16"},
+                             {"tensorflowonspark", "faithful", nullptr, "float16"},
+                             {"tensorflowonspark", "improved", nullptr, "truncated16"}};
 
 std::optional<std::string> behaviour_of(const Variant& variant) {
   if (variant.behaviour == nullptr) return std::nullopt;
