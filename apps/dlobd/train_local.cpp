@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "child_environment.h"
 #include "cluster/local_launcher.h"
 #include "exit_status.h"
 #include "run_view.h"
@@ -114,9 +115,7 @@ int train_local(const TrainOptions& options, const Resolved& resolved) {
     }
     return words;
   };
-  launch.environment = [&token](int) {
-    return std::vector<std::string>{"DLOBD_JOB_TOKEN=" + token};
-  };
+  launch.environment = [&token](int) { return child_environment({"DLOBD_JOB_TOKEN=" + token}); };
   cluster::LaunchCallbacks callbacks;
   callbacks.on_report = [&view](int rank, std::vector<std::byte> blob) {
     view.add(rank, std::move(blob));

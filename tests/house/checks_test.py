@@ -32,6 +32,8 @@ class Edges(unittest.TestCase):
 
     def test_environment(self):
         self.assertEqual(len(self.source("src/base/a.cpp", 'std::getenv("HOME")')), 1)
+        self.assertEqual(len(self.source("src/base/a.cpp", "for (char** entry = environ; *entry; ++entry) {}")), 1)
+        self.assertEqual(self.source("src/base/a.cpp", "metrics::Environment environment;"), [])
 
     def test_unknown_folder(self):
         self.assertEqual(len(self.source("src/utils/a.cpp", "")), 1)
