@@ -52,13 +52,16 @@ std::string last_complaint(const std::string& output) {
 base::Error cause(const cluster::LaunchOutcome& outcome,
                   const std::map<int, base::Error>& failures) {
   std::set<std::string> said;
-  for (const auto& [rank, error] : failures) said.insert(error.message);
-  if (said.empty()) {
-    for (const auto& rank : outcome.ranks) {
-      if (rank.signal == 0 && rank.exit_code != 0) said.insert(last_complaint(rank.output));
+  for (std::size_t rank = 0; rank < outcome.ranks.size(); ++rank) {
+    const auto& exit = outcome.ranks[rank];
+    const auto reported = failures.find(static_cast<int>(rank));
+    if (reported != failures.end()) {
+      said.insert(reported->second.message);
+    } else if (exit.signal == 0 && exit.exit_code != 0) {
+      said.insert(last_complaint(exit.output));
     }
-    said.erase("");
   }
+  said.erase("");
   const auto& first = outcome.ranks[static_cast<std::size_t>(outcome.first_bad)];
   base::Error whole(base::ErrorKind::peer_lost, fmt::format("{}", fmt::join(said, "; ")));
   if (said.empty()) {
