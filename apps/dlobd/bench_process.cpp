@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/signals.h"
+#include "child_environment.h"
 
 namespace dlobd::app {
 
@@ -67,21 +68,6 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return all;
 }
 
-// The environment of this process with `changes`; taken before the fork, which may not allocate.
-std::vector<std::string> environment_with(const std::vector<std::string>& changes) {
-  std::vector<std::string> all = changes;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view have(*entry);
-    bool replaced = false;
-    for (const auto& change : changes) {
-      if (have.substr(0, have.find('=') + 1) == change.substr(0, change.find('=') + 1))
-        replaced = true;
-    }
-    if (!replaced) all.emplace_back(have);
-  }
-  return all;
-}
-
 // One running program. Ends it, and everything in its group, when it goes.
 class Child {
  public:
@@ -91,7 +77,7 @@ class Child {
     CHECK(pipe2(out.data(), O_CLOEXEC) == 0 && pipe2(err.data(), O_CLOEXEC) == 0, "pipe2: {}",
           std::strerror(errno));
     auto words = command.words;
-    auto environment = environment_with(command.environment);
+    auto environment = child_environment(command.environment);  // before the fork: it allocates
     const auto argv = pointers(words);
     const auto envp = pointers(environment);
     const pid_t parent = getpid();

@@ -18,9 +18,7 @@ namespace {
 // What a run will write must be writable before it starts; nothing is made yet.
 base::Result<void> check_folders(const training::Config& config) {
   DLOBD_TRY_VOID(writable, metrics::check_writable(config.out));
-  const std::string checkpoints =
-      config.checkpoint_folder.empty() ? config.out + "/checkpoints" : config.checkpoint_folder;
-  if (auto usable = metrics::check_writable(checkpoints); !usable) {
+  if (auto usable = metrics::check_writable(config.checkpoints()); !usable) {
     return base::fail(usable.error().while_doing("checking the folder for checkpoints"));
   }
   return {};

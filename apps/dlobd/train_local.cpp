@@ -3,11 +3,15 @@
 
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "child_environment.h"
 #include "cluster/local_launcher.h"
 #include "exit_status.h"
 #include "run_view.h"
@@ -34,7 +38,7 @@ std::string random_token() {
   return token;
 }
 
-// A rank's own last word: the line that complain() wrote.
+// The last word of a rank that died before it could report: the line that complain() wrote.
 std::string last_complaint(const std::string& output) {
   constexpr std::string_view kMark = "dlobd train: ";
   const auto at = output.rfind(kMark);
@@ -43,24 +47,38 @@ std::string last_complaint(const std::string& output) {
   return output.substr(begin, output.find('\n', begin) - begin);
 }
 
-// Why the job failed, as the ranks that survived say it; what each said is shown, once.
-base::Error cause(const cluster::LaunchOutcome& outcome) {
+// Why the job failed, as the ranks that survived say it; what each said is shown, once. Of what
+// kind it was knows the rank that is the culprit, if it could tell.
+base::Error cause(const cluster::LaunchOutcome& outcome,
+                  const std::map<int, base::Error>& failures) {
   std::set<std::string> said;
-  for (const auto& rank : outcome.ranks) {
-    if (rank.signal == 0 && rank.exit_code != 0) said.insert(last_complaint(rank.output));
+  for (std::size_t rank = 0; rank < outcome.ranks.size(); ++rank) {
+    const auto& exit = outcome.ranks[rank];
+    const auto reported = failures.find(static_cast<int>(rank));
+    if (reported != failures.end()) {
+      said.insert(reported->second.message);
+    } else if (exit.signal == 0 && exit.exit_code != 0) {
+      said.insert(last_complaint(exit.output));
+    }
   }
   said.erase("");
-  std::string message;
-  for (const auto& words : said) message += (message.empty() ? "" : "; ") + words;
   const auto& first = outcome.ranks[static_cast<std::size_t>(outcome.first_bad)];
-  if (message.empty()) {
-    message = fmt::format("a rank ended badly: rank {}: {}", outcome.first_bad, first.describe());
-    if (!first.output.empty()) message += "; its last output: " + first.output;
+  base::Error whole(base::ErrorKind::peer_lost, fmt::format("{}", fmt::join(said, "; ")));
+  if (said.empty()) {
+    whole.message =
+        fmt::format("a rank ended badly: rank {}: {}", outcome.first_bad, first.describe());
+    if (!first.output.empty()) whole.message += "; its last output: " + first.output;
   }
-  return base::Error(base::ErrorKind::peer_lost, message);
+  for (const auto& [rank, error] : failures) {
+    const bool own = error.rank.value_or(rank) == rank;
+    if (own || !whole.rank) whole.rank = error.rank;
+    if (own) whole.kind = error.kind;
+  }
+  return whole;
 }
 
-base::Result<training::End> end_of(const cluster::LaunchOutcome& outcome) {
+base::Result<training::End> end_of(const cluster::LaunchOutcome& outcome,
+                                   const std::map<int, base::Error>& failures) {
   if (outcome.good()) return training::End::finished;
   const auto all_ended_with = [&](int code) {
     for (const auto& rank : outcome.ranks) {
@@ -75,7 +93,7 @@ base::Result<training::End> end_of(const cluster::LaunchOutcome& outcome) {
     if (first.signal != 0 || first.exit_code == kInterrupted) return training::End::interrupted;
   }
   if (all_ended_with(kTargetMissed)) return training::End::target_missed;
-  return base::fail(cause(outcome));
+  return base::fail(cause(outcome, failures));
 }
 
 }  // namespace
@@ -100,15 +118,16 @@ int train_local(const TrainOptions& options, const Resolved& resolved) {
     }
     return words;
   };
-  launch.environment = [&token](int) {
-    return std::vector<std::string>{"DLOBD_JOB_TOKEN=" + token};
-  };
+  launch.environment = [&token](int) { return child_environment({"DLOBD_JOB_TOKEN=" + token}); };
   cluster::LaunchCallbacks callbacks;
-  callbacks.on_report = [&view](int rank, const std::vector<std::byte>& blob) {
-    view.add(rank, blob);
+  callbacks.on_report = [&view](int rank, std::vector<std::byte> blob) {
+    view.add(rank, std::move(blob));
   };
   const auto outcome = cluster::launch_local(launch, callbacks);
-  if (!outcome) return view.finish(base::fail(outcome.error()));
+  if (!outcome) {
+    view.write(base::fail(outcome.error()));
+    return view.show();
+  }
   for (std::size_t rank = 0; rank < outcome->ranks.size(); ++rank) {
     const auto& exit = outcome->ranks[rank];
     // Whom the user interrupts before there is anything to end in order, the signal ends.
@@ -119,7 +138,8 @@ int train_local(const TrainOptions& options, const Resolved& resolved) {
                             exit.put_down ? ", by the launcher" : ""));
     }
   }
-  return view.finish(end_of(*outcome));
+  view.write(end_of(*outcome, view.failures()));
+  return view.show();
 }
 
 }  // namespace dlobd::app

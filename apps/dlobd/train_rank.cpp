@@ -1,18 +1,22 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cluster/local_launcher.h"
 #include "cluster/report_pipe.h"
 #include "cluster/tcp_link.h"
 #include "exit_status.h"
+#include "metrics/report.h"
 #include "run_view.h"
 #include "succession.h"
 #include "train_modes.h"
@@ -33,6 +37,11 @@ int exit_code_of(const base::Result<training::End>& end) {
   return kFailed;
 }
 
+void tell_launcher(cluster::ReportPipe& pipe, const base::Error& error) {
+  pipe.write(metrics::encode(metrics::RankFailed{error}));
+  complain(error);  // among its output
+}
+
 // Started by our launcher: reports go down its pipe, it writes the record and says how it ended.
 int run_launched(const Resolved& resolved, training::Placement placement,
                  const training::Replicas& replicas) {
@@ -42,8 +51,21 @@ int run_launched(const Resolved& resolved, training::Placement placement,
   observers.own = [&pipe](metrics::Blob blob) { pipe.write(std::move(blob)); };
   const auto end =
       training::run_real_rank(resolved.config, placement, resolved.dataset, replicas, observers);
-  if (!end) complain(end.error());
+  if (!end) tell_launcher(pipe, end.error());
   return exit_code_of(end);
+}
+
+// How long the others wait for the record.
+base::Duration record_patience(const training::Config& config) {
+  return std::max<base::Duration>(std::chrono::seconds(30), 3 * config.peer_timeout);
+}
+
+void complain_of_slow_record(base::Duration patience) {
+  complain(base::Error(
+      base::ErrorKind::deadline_exceeded,
+      fmt::format("the other ranks were let go before the record was on disk: it took more than "
+                  "{} s to write",
+                  std::chrono::duration_cast<std::chrono::seconds>(patience).count())));
 }
 
 // Started by the user. Rank 0 hears of all and writes; the others keep their own reports: when rank
@@ -59,38 +81,40 @@ int run_alone(const TrainOptions& options, const Resolved& resolved, training::P
   };
   if (writes) open_view();
   std::vector<metrics::Blob> kept;
-  std::optional<int> written;  // rank 0's exit status, once the record of a good end is written
+  bool let_go_early = false;
   const auto news = std::make_shared<cluster::HubNews>();
   training::Observers observers;
   observers.news = news;
   if (writes) {
-    observers.shipped = [&view](int rank, const metrics::Blob& blob) { view->add(rank, blob); };
-    observers.record = [&](training::End end) {
-      view->call(news->run);
-      written = view->finish(end);
-    };
+    observers.shipped = [&view](int rank, metrics::Blob blob) { view->add(rank, std::move(blob)); };
+    observers.record = [&](training::End end) { view->write(end, news->run); };
+    observers.record_patience = record_patience(resolved.config);
+    observers.let_go_early = [&let_go_early] { let_go_early = true; };
   } else {
     observers.kept = [&kept](const metrics::Blob& blob) { kept.push_back(blob); };
   }
   const auto end =
       training::run_real_rank(resolved.config, placement, resolved.dataset, replicas, observers);
-  if (written) return *written;
   const bool lost = !end && end.error().kind == base::ErrorKind::peer_lost;
   const Succession succession(resolved.config.out, news->run, placement.rank);
-  if (writes) {
-    view->call(succession.run());
-    // Others have written where this rank was given up and runs again.
-    if (!lost || !succession.is_over()) return view->finish(end);
-  } else if (lost && news->hub_lost &&
+  // Others have written where this rank was given up and runs again.
+  if (writes && !view->is_written() && !(lost && succession.is_over())) {
+    view->write(end, succession.run());
+  } else if (!writes && lost && news->hub_lost &&
              succession.falls_to_this_rank(resolved.config.peer_timeout / 2)) {
     open_view();
-    view->call(succession.run());
     view->warn(fmt::format(
         "rank 0, which was to write this record, is lost: it holds what rank {} has measured",
         placement.rank));
-    for (const auto& blob : kept) view->add(placement.rank, blob);
-    return view->finish(end);
+    for (auto& blob : kept) view->add(placement.rank, std::move(blob));
+    view->write(end, succession.run());
   }
+  if (view && view->is_written()) {
+    const int status = view->show();
+    if (let_go_early) complain_of_slow_record(observers.record_patience);
+    return status;
+  }
+  view.reset();  // its line ends before another begins
   if (!end) complain(end.error());
   const int status = exit_code_of(end);
   return status == kTargetMissed ? kFailed : status;
@@ -159,9 +183,14 @@ int train_rank(const TrainOptions& options, const Resolved& resolved) {
   const char* kernel = std::getenv("OPENBLAS_CORETYPE");
   auto replicas =
       training::Replicas::load(resolved.config, resolved.model, kernel != nullptr ? kernel : "");
+  if (!replicas && options.launched) {
+    cluster::ReportPipe pipe(cluster::kReportFd);
+    tell_launcher(pipe, replicas.error());
+    return kFailed;
+  }
   if (!replicas) {
     complain(replicas.error());
-    return options.launched ? kFailed : kRefused;
+    return kRefused;
   }
   return options.launched ? run_launched(resolved, placement, *replicas)
                           : run_alone(options, resolved, placement, *replicas);

@@ -1,4 +1,5 @@
 #include <cstdlib>
+#include <utility>
 
 #include "exit_status.h"
 #include "run_view.h"
@@ -22,12 +23,13 @@ int train_simulated(const TrainOptions& options, const Resolved& resolved) {
   }
   auto job = training::SimulatedJob::make(
       resolved.config, resolved.dataset, *replicas,
-      [&view](int rank, const metrics::Blob& blob) { view.add(rank, blob); });
+      [&view](int rank, metrics::Blob blob) { view.add(rank, std::move(blob)); });
   if (!job) {
     complain(job.error());
     return kRefused;
   }
-  return view.finish(training::job_end((*job)->run()));
+  view.write(training::job_end((*job)->run()));
+  return view.show();
 }
 
 }  // namespace dlobd::app

@@ -93,20 +93,6 @@ struct ChildPlan {
 
 }  // namespace
 
-std::vector<std::string> environment_with(const std::vector<std::string>& changes) {
-  const auto name_of = [](const std::string& entry) { return entry.substr(0, entry.find('=')); };
-  std::vector<std::string> all = changes;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string ours = *entry;
-    bool replaced = false;
-    for (const std::string& change : changes) {
-      replaced = replaced || name_of(change) == name_of(ours);
-    }
-    if (!replaced) all.push_back(ours);
-  }
-  return all;
-}
-
 Result<ChildProcess> start_child(const std::vector<std::string>& argv,
                                  const std::vector<std::string>& environment, int listen_fd) {
   if (argv.empty()) return base::fail(ErrorKind::invalid_argument, "a command without words");

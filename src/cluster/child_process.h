@@ -25,7 +25,4 @@ struct ChildProcess {
 base::Result<ChildProcess> start_child(const std::vector<std::string>& argv,
                                        const std::vector<std::string>& environment, int listen_fd);
 
-// This process's environment with `changes` ("NAME=value") in it.
-std::vector<std::string> environment_with(const std::vector<std::string>& changes);
-
 }  // namespace dlobd::cluster

@@ -99,8 +99,8 @@ class Launcher {
     ranks_.reserve(static_cast<std::size_t>(options_.ranks));
     for (int rank = 0; rank < options_.ranks; ++rank) {
       const auto argv = options_.command(rank, rendezvous);
-      const auto environment = environment_with(options_.environment ? options_.environment(rank)
-                                                                     : std::vector<std::string>());
+      const auto environment =
+          options_.environment ? options_.environment(rank) : std::vector<std::string>();
       auto child = start_child(argv, environment, rank == 0 ? listening : -1);
       if (!child) {
         return base::fail(child.error().while_doing(fmt::format("starting rank {}", rank)));

@@ -30,7 +30,7 @@ struct LaunchOptions {
   std::string listen = "127.0.0.1:0";
   // argv of a rank; argv[0] is the path of the program. `rendezvous` is the bound address.
   std::function<std::vector<std::string>(int rank, const std::string& rendezvous)> command;
-  // "NAME=value" entries that replace or join the launcher's environment; may be empty.
+  // The rank's whole environment, "NAME=value"; without it there is none.
   std::function<std::vector<std::string>(int rank)> environment;
   // Show each line of a rank at once, behind "[rank 1] ", on stderr. Otherwise it is kept.
   bool verbose = false;

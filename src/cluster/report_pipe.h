@@ -55,8 +55,6 @@ class ReportParser {
 
   // corrupt_data, then and ever after, for a length that no ReportPipe writes.
   base::Result<void> feed(std::span<const std::byte> bytes);
-  // Bytes of a blob whose rest has not come: a writer that died in mid-blob leaves some.
-  [[nodiscard]] std::size_t pending_bytes() const { return buffer_.size(); }
 
  private:
   OnBlob on_blob_;

@@ -28,7 +28,7 @@ class InlineWorker final : public Worker {
 class ThreadWorker final : public Worker {
  public:
   explicit ThreadWorker(base::Loop& loop);
-  // Finishes the work in hand.
+  // Finishes the work in hand; what is queued is never run, and its callers never resumed.
   ~ThreadWorker() override;
   base::Task<void> run(base::UniqueFunction<void()> work) override;
 

@@ -1,4 +1,5 @@
-// The kinds of arrivals and the regions that the exchanges use.
+// The kinds of arrivals and the regions of CaffeOnSpark's exchange, of Collective and of Residuals.
+// They are numbers within one design: other protocols name theirs beside themselves.
 #pragma once
 
 #include "transport/endpoint.h"

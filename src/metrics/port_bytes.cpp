@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <limits>
 #include <map>
 
 #include "metrics/files.h"
@@ -21,7 +22,21 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
   return number;
 }
 
+// Words of four bytes. InfiniBand's own counters have 32 bits and stop at the last number.
+std::optional<std::uint64_t> bytes_of_words(const std::string& path) {
+  const auto words = number_in(path);
+  const bool full = words == std::numeric_limits<std::uint32_t>::max() ||
+                    words > std::numeric_limits<std::uint64_t>::max() / 4;
+  if (!words || full) return std::nullopt;
+  return 4 * *words;
+}
+
 }  // namespace
+
+std::optional<PortBytes> carried(const PortBytes& before, const PortBytes& now) {
+  if (now.sent < before.sent || now.received < before.received) return std::nullopt;
+  return PortBytes{now.sent - before.sent, now.received - before.received};
+}
 
 std::optional<PortBytes> interface_bytes(const std::string& interface, const std::string& root) {
   const std::string folder = root + "/sys/class/net/" + interface + "/statistics/";
@@ -35,10 +50,10 @@ std::optional<PortBytes> device_bytes(const std::string& device, int port,
                                       const std::string& root) {
   const std::string folder =
       fmt::format("{}/sys/class/infiniband/{}/ports/{}/counters/", root, device, port);
-  const auto sent = number_in(folder + "port_xmit_data");
-  const auto received = number_in(folder + "port_rcv_data");
+  const auto sent = bytes_of_words(folder + "port_xmit_data");
+  const auto received = bytes_of_words(folder + "port_rcv_data");
   if (!sent || !received) return std::nullopt;
-  return PortBytes{4 * *sent, 4 * *received};  // both count words of four bytes
+  return PortBytes{*sent, *received};
 }
 
 std::optional<std::string> other_way(const RunRecord& record) {

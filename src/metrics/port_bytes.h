@@ -15,12 +15,13 @@ struct PortBytes {
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
 };
-inline PortBytes operator-(const PortBytes& now, const PortBytes& before) {
-  return {now.sent - before.sent, now.received - before.received};
-}
+// What a port has carried between two readings. Nothing: its counters went back, so they have been
+// reset, or overrun, in between.
+std::optional<PortBytes> carried(const PortBytes& before, const PortBytes& now);
 
 // Of a network interface ("eth0"); of a port, from 1, of an RDMA device ("mlx5_0"). Nothing: it is
-// not there or does not count (Soft-RoCE does not). `root` is "/" but in tests.
+// not there, does not count (Soft-RoCE does not), or stands at a counter's maximum, where those of
+// RDMA devices stay. `root` is "/" but in tests.
 std::optional<PortBytes> interface_bytes(const std::string& interface,
                                          const std::string& root = "/");
 std::optional<PortBytes> device_bytes(const std::string& device, int port,

@@ -13,7 +13,7 @@ namespace {
 
 // Little-endian words behind a two-byte head: version, then the index of the alternative in Report.
 constexpr std::uint8_t kVersion = 1;
-constexpr std::size_t kStepBytes = 8 * (7 + kPhases + 2);
+constexpr std::size_t kStepBytes = 8 * (kPhases + 10);
 constexpr std::size_t kShipRows = 256;
 constexpr base::Duration kShipEvery = std::chrono::milliseconds(250);
 
@@ -88,7 +88,6 @@ void put(Writer& out, const std::vector<StepRow>& rows) {
     out.time(row.totals.communication);
     out.word(row.samples);
     out.real(row.loss);
-    // The last word of kStepBytes.
     out.word(row.staleness);
   }
 }
@@ -218,6 +217,23 @@ void put(Writer& out, const Warning& value) {
   out.text(value.message);
 }
 
+void put(Writer& out, const RankFailed& value) {
+  out.byte(static_cast<std::uint8_t>(value.error.kind));
+  out.text(value.error.message);
+  out.byte(value.error.rank ? 1 : 0);
+  if (value.error.rank) out.number(*value.error.rank);
+}
+
+RankFailed get_failed(Reader& in) {
+  const std::uint8_t kind = in.byte();
+  if (kind > static_cast<std::uint8_t>(base::ErrorKind::cancelled)) in.refuse();
+  base::Error error(static_cast<base::ErrorKind>(kind), in.text());
+  const std::uint8_t has_rank = in.byte();
+  if (has_rank > 1) in.refuse();
+  if (has_rank == 1) error.rank = in.rank();
+  return RankFailed{std::move(error)};
+}
+
 base::Result<Report> get(std::uint8_t index, Reader& in) {
   switch (index) {
     case 0: return get_started(in);
@@ -226,6 +242,7 @@ base::Result<Report> get(std::uint8_t index, Reader& in) {
     case 3: return Report(get_evaluation(in));
     case 4: return Report(get_summary(in));
     case 5: return Report(Warning{in.text()});
+    case 6: return Report(get_failed(in));
     default:
       return base::fail(base::ErrorKind::corrupt_data,
                         fmt::format("a report of no known sort: {}", index));

@@ -1,9 +1,11 @@
 // What a rank ships to the rank that writes the record: small self-contained blobs, sent while the
 // run goes on, so that the rows of a rank that is killed survive it.
 //
-//   rank_started  once, when the training clock starts        steps, apart, evaluation  as they
-//   happen warning       as it happens                               rank_summary              at
-//   the end
+//   rank_started                 once, when the training clock starts
+//   steps, apart, evaluation     as they happen
+//   warning                      as it happens
+//   rank_summary                 at the end
+//   rank_failed                  to its launcher, by a rank that does not end well
 //
 // decode() trusts nothing: bytes that are no report are a corrupt_data error. Stateless: any
 // thread. Reporter buffers steps and belongs to one thread.
@@ -35,8 +37,13 @@ struct Warning {
   std::string message;
 };
 
-using Report =
-    std::variant<RankStarted, std::vector<StepRow>, ApartRow, EvaluationRow, RankSummary, Warning>;
+// A rank's last word where it did not end well.
+struct RankFailed {
+  base::Error error;
+};
+
+using Report = std::variant<RankStarted, std::vector<StepRow>, ApartRow, EvaluationRow, RankSummary,
+                            Warning, RankFailed>;
 using Blob = std::vector<std::byte>;
 
 Blob encode(const Report& report);

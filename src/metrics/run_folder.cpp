@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/descriptor.h"
+#include "base/folders.h"
 #include "metrics/csv.h"
 #include "metrics/files.h"
 
@@ -74,10 +75,8 @@ Result<void> write_file(const fs::path& path, std::string_view text) {
 }
 
 Result<void> sync_folder(const fs::path& folder) {
-  const base::Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!opened) return cannot(folder, errno);
-  // Some file systems cannot sync a folder and say so by EINVAL.
-  if (::fsync(opened.get()) != 0 && errno != EINVAL) return cannot(folder, errno);
+  const auto error = base::sync_folder(folder);
+  if (error) return cannot(folder, error.value());
   return {};
 }
 
@@ -153,9 +152,7 @@ Result<fs::path> write_run(const fs::path& out, const RunRecord& record) {
 
 Result<fs::path> write_run(const fs::path& out, const RunRecord& record,
                            const std::function<std::string()>& next_id) {
-  std::error_code error;
-  fs::create_directories(out, error);
-  if (error) return cannot(out, error.value());
+  if (const auto error = base::make_folders(out)) return cannot(out, error.value());
   const fs::path hidden = out / fmt::format(".partial-{}-{}", ::getpid(), random_word());
   if (::mkdir(hidden.c_str(), 0755) != 0) return cannot(hidden, errno);
   Leftover leftover(hidden);

@@ -62,31 +62,32 @@ const RankStarted* RunRecorder::started(int rank) const {
 
 void RunRecorder::add(int rank, const Report& report) {
   // The sender is who it is by its link, whatever the report says.
-  std::visit(Overloaded{[&](const RankStarted& value) { started_.insert_or_assign(rank, value); },
-                        [&](const std::vector<StepRow>& rows) {
-                          for (StepRow row : rows) {
-                            row.rank = rank;
-                            if (!adds_up(row)) {
-                              warn(fmt::format(
-                                  "the phases of a step do not add up to its wall time: "
-                                  "rank {}, first at step {}",
-                                  rank, first_wrong_.try_emplace(rank, row.step).first->second));
-                            }
-                            steps_.push_back(row);
-                          }
-                        },
-                        [&](ApartRow row) {
-                          row.rank = rank;
-                          aparts_.push_back(row);
-                        },
-                        [&](const EvaluationRow& row) { evaluations_.push_back(row); },
-                        [&](const RankSummary& value) {
-                          summaries_.insert_or_assign(rank, value).first->second.rank = rank;
-                        },
-                        [&](const Warning& warning) {
-                          warn(fmt::format("rank {}: {}", rank, warning.message));
-                        }},
-             report);
+  std::visit(
+      Overloaded{
+          [&](const RankStarted& value) { started_.insert_or_assign(rank, value); },
+          [&](const std::vector<StepRow>& rows) {
+            for (StepRow row : rows) {
+              row.rank = rank;
+              if (!adds_up(row)) {
+                warn(
+                    fmt::format("the phases of a step do not add up to its wall time: "
+                                "rank {}, first at step {}",
+                                rank, first_wrong_.try_emplace(rank, row.step).first->second));
+              }
+              steps_.push_back(row);
+            }
+          },
+          [&](ApartRow row) {
+            row.rank = rank;
+            aparts_.push_back(row);
+          },
+          [&](const EvaluationRow& row) { evaluations_.push_back(row); },
+          [&](const RankSummary& value) {
+            summaries_.insert_or_assign(rank, value).first->second.rank = rank;
+          },
+          [&](const Warning& warning) { warn(fmt::format("rank {}: {}", rank, warning.message)); },
+          [&](const RankFailed& failed) { failures_.insert_or_assign(rank, failed.error); }},
+      report);
 }
 
 RunRecord RunRecorder::record(RunStatus status, std::optional<std::string> error) const {

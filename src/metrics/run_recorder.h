@@ -39,6 +39,9 @@ class RunRecorder {
   [[nodiscard]] const std::vector<StepRow>& steps() const { return steps_; }
   [[nodiscard]] const std::vector<EvaluationRow>& evaluations() const { return evaluations_; }
 
+  // What ranks have failed of, as each said.
+  [[nodiscard]] const std::map<int, base::Error>& failures() const { return failures_; }
+
   // nullptr: this rank has not said yet that it started.
   [[nodiscard]] const RankStarted* started(int rank) const;
 
@@ -57,6 +60,7 @@ class RunRecorder {
   std::vector<EvaluationRow> evaluations_;
   std::map<int, RankStarted> started_;
   std::map<int, RankSummary> summaries_;
+  std::map<int, base::Error> failures_;
   std::vector<std::string> warnings_;
   std::map<int, std::uint64_t> first_wrong_;  // rank -> first step whose phases do not add up
 };

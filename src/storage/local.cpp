@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "base/descriptor.h"
+#include "base/folders.h"
 
 namespace dlobd::storage {
 namespace {
@@ -80,15 +80,6 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-base::Result<void> sync_folder(const std::string& folder) {
-  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!descriptor) return failure(errno, "cannot open the folder", folder);
-  // EINVAL: a file system that cannot sync folders has nothing to be synced.
-  if (::fsync(descriptor.get()) != 0 && errno != EINVAL)
-    return failure(errno, "cannot sync the folder", folder);
-  return {};
-}
-
 bool is_folder(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
@@ -144,9 +135,9 @@ base::Result<std::vector<Entry>> LocalStore::list(const std::string& folder) {
 }
 
 base::Result<std::unique_ptr<Writer>> LocalStore::create(const std::string& path) {
-  std::error_code made;
-  std::filesystem::create_directories(folder_of(path), made);
-  if (made) return failure(made.value(), "cannot create", path);
+  if (const auto error = base::make_folders(folder_of(path))) {
+    return failure(error.value(), "cannot create", path);
+  }
   Descriptor descriptor(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
   if (!descriptor) return failure(errno, "cannot create", path);
@@ -156,7 +147,11 @@ base::Result<std::unique_ptr<Writer>> LocalStore::create(const std::string& path
 base::Result<void> LocalStore::rename(const std::string& from, const std::string& to) {
   if (is_folder(to)) return failure(EISDIR, "cannot rename " + from, to);
   if (::rename(from.c_str(), to.c_str()) != 0) return failure(errno, "cannot rename " + from, to);
-  return sync_folder(folder_of(to));
+  const std::string folder = folder_of(to);
+  if (const auto error = base::sync_folder(folder)) {
+    return failure(error.value(), "cannot sync the folder", folder);
+  }
+  return {};
 }
 
 base::Result<void> LocalStore::remove(const std::string& path) {

@@ -1,5 +1,6 @@
 // Files of this machine, by pread and write. create() never opens what exists; sync() is fsync;
-// rename() also syncs the folder of the target, so that the new name survives a crash. Errors:
+// create() syncs the folders that it makes and rename() the folder of the target, so that a new
+// name survives a crash. Errors:
 // not_found for a path that is not there, io_error for the rest; each is one line with the path and
 // the system's words ("cannot write: No space left on device: runs/a/run.json"). Threads: a
 // LocalStore holds nothing and may be used by any; a File or Writer by one at a time.

@@ -53,6 +53,10 @@ struct Config {
   std::string out = "runs";
 
   [[nodiscard]] exchange::Layout layout() const { return design.layout(ranks); }
+  // The folder that an interrupted run leaves its checkpoint in.
+  [[nodiscard]] std::string checkpoints() const {
+    return checkpoint_folder.empty() ? out + "/checkpoints" : checkpoint_folder;
+  }
 };
 
 std::string_view name(NetworkKind network);

@@ -35,7 +35,7 @@ std::function<void(metrics::RankSummary&)> port_bytes(
     std::function<std::optional<metrics::PortBytes>()> read) {
   return [before = read(), read](metrics::RankSummary& summary) {
     const auto now = read();
-    if (before && now) summary.port = *now - *before;
+    if (before && now) summary.port = metrics::carried(*before, *now);
   };
 }
 

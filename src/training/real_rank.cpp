@@ -11,8 +11,10 @@
 
 #include "base/check.h"
 #include "base/signals.h"
+#include "base/waiters.h"
 #include "cluster/in_process_link.h"
 #include "cluster/tcp_link.h"
+#include "compute/worker.h"
 #include "metrics/process.h"
 #include "metrics/run_folder.h"
 #include "storage/local.h"
@@ -41,6 +43,8 @@ class RealRank {
         replicas_(replicas),
         observers_(observers),
         identity_(job_identity(config, placement.token)),
+        recorded_(loop_),
+        may_let_go_(loop_),
         signals_(loop_.context()) {
     base::for_each_ending_signal([this](int number) { signals_.add(number); });
     identity_.news = observers.news;
@@ -59,6 +63,7 @@ class RealRank {
  private:
   Task<void> live() {
     auto end = co_await join_and_run();
+    if (recording_) co_await recorded_.wait();  // a second signal still ends this
     co_await loop_.sleep_for(kLinger);
     end_ = std::move(end);
     loop_.stop();
@@ -101,11 +106,25 @@ class RealRank {
     return std::move(pair.second);
   }
 
+  // Holds the others until the record is written or their patience ends.
   Task<void> record() {
     CHECK(rank_->done(), "rank 0 has left before its work was done");
+    recording_ = true;
+    loop_.spawn(write_record());
+    const auto timer = loop_.call_after(observers_.record_patience, [this] {
+      if (observers_.let_go_early) observers_.let_go_early();
+      may_let_go_.set();
+    });
+    co_await may_let_go_.wait();
+    loop_.cancel(timer);
+  }
+
+  Task<void> write_record() {
     compute::ThreadWorker writer(loop_);
     base::UniqueFunction<void()> write = [this] { observers_.record(*rank_->done()); };
     co_await writer.run(std::move(write));
+    recorded_.set();
+    may_let_go_.set();
   }
 
   Result<void> make_rank() {
@@ -166,6 +185,9 @@ class RealRank {
   std::unique_ptr<cluster::Listener> listener_;
   std::unique_ptr<cluster::Hub> hub_;
   std::unique_ptr<Rank> rank_;
+  bool recording_ = false;
+  base::Event recorded_;
+  base::Event may_let_go_;
   asio::signal_set signals_;
   bool stop_asked_ = false;
   std::optional<Result<End>> end_;

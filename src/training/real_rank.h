@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "cluster/membership.h"
 #include "metrics/report.h"
 #include "records/dataset.h"
@@ -33,10 +34,14 @@ struct Observers {
   std::function<void(const metrics::Blob&)> kept;
   // On rank 0: the reports that ranks have sent it, its own included.
   std::function<void(int rank, metrics::Blob)> shipped;
-  // On rank 0, of a run that ended well: writes down what was shipped. On a thread of its own, while
-  // the other ranks wait to be let go: should this one be lost before it has, they know. May be
-  // empty.
+  // On rank 0, of a run that ended well: writes down what was shipped. On a thread of its own,
+  // while the other ranks wait to be let go: should this one be lost before it has, they know. Done
+  // when run_real_rank() returns. May be empty.
   std::function<void(End)> record;
+  // How long the others wait for it at most.
+  base::Duration record_patience = std::chrono::seconds(30);
+  // Called where they have waited so long. May be empty.
+  std::function<void()> let_go_early;
   // What this rank hears of its hub; may be null.
   std::shared_ptr<cluster::HubNews> news;
 };

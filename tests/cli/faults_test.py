@@ -6,7 +6,7 @@ import time
 import unittest
 
 from program import (ENDLESS, PATIENCE, SLACK, TIMEOUT, ProgramTest, children, command_of, free_port,
-                     listening, listening_of, shared_memory, wait_until)
+                     listening, listening_of, shared_memory, wait_until, write)
 
 
 class JobTest(ProgramTest):
@@ -101,6 +101,16 @@ class Faults(JobTest):
                 self.assertIn("not a number", record["error"])
                 self.assertTrue(rows)
                 self.assert_nothing_runs()
+
+
+    def test_why_a_rank_failed_comes_whole_whatever_words_it_has(self):
+        saved = self.path("dlobd train: saved")
+        launcher, _ = self.job(2, "--checkpoint", saved, *ENDLESS)
+        write(saved, b"no folder")
+        launcher.send_signal(signal.SIGINT)  # it is to leave a checkpoint there
+        self.assertEqual(launcher.wait(PATIENCE), 1, launcher.said())
+        self.assertRegex(self.record()[0]["error"],
+                         rf"^rank 0 failed: cannot \w+: Not a directory: {saved}/[^ ;]*$")
 
 
 class Interrupts(JobTest):

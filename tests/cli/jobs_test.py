@@ -1,13 +1,17 @@
 """Jobs whose ranks are started by hand; the same run on both clocks; what the program prints."""
 
+import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
+import time
 import unittest
 
 from program import PATIENCE, PROGRAM, ProgramTest, free_port, wait_until, write
 
+PEER_TIMEOUT = 2  # seconds
 TOKEN = {"DLOBD_JOB_TOKEN": "a secret"}
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
 
@@ -17,10 +21,11 @@ class RanksByHand(ProgramTest):
         super().setUp()
         self.rendezvous = f"127.0.0.1:{free_port()}"
 
-    def rank(self, rank, *words, size=2, environment=TOKEN, out=None):
+    def rank(self, rank, *words, size=2, environment=TOKEN, out=None, **streams):
         common = ("--rank", str(rank), "--world-size", str(size), "--rendezvous", self.rendezvous,
-                  "--local-batch-size", "10", "--peer-timeout", "2", "--out", out or self.path(f"runs-{rank}"))
-        return self.start(self.train_words(*common, *words), environment)
+                  "--local-batch-size", "10", "--peer-timeout", str(PEER_TIMEOUT),
+                  "--out", out or self.path(f"runs-{rank}"))
+        return self.start(self.train_words(*common, *words), environment, **streams)
 
     def test_rank_0_writes_the_record_of_both(self):
         ranks = [self.rank(rank, "--steps", "30") for rank in (0, 1)]
@@ -39,6 +44,59 @@ class RanksByHand(ProgramTest):
         rank_0.kill()  # whatever it still has to do
         rank_0.wait(PATIENCE)
         self.assertEqual(self.record(self.path("runs-0"))[0]["status"], "finished")
+
+    def rank_0_unread(self, stream, *words, **options):
+        """Rank 0, one of whose streams is a full pipe that nobody reads, and a call that reads it to its end."""
+        reading, writing = os.pipe()
+        self.addCleanup(os.close, reading)
+        os.set_blocking(writing, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writing, b"." * 512)
+        os.set_blocking(writing, True)
+        rank_0 = self.rank(0, *words, **options, **{stream: writing})
+        os.close(writing)
+
+        def read_all():
+            text = b""
+            while piece := os.read(reading, 1 << 16):
+                text += piece
+            return text.decode().lstrip(".")
+        return rank_0, read_all
+
+    def test_nobody_reads_what_rank_0_says(self):
+        for stream, told in (("stderr", "step 300/300"), ("stdout", "record: ")):
+            with self.subTest(stream):
+                out = self.path(f"runs-{stream}")
+                rank_0, read_all = self.rank_0_unread(stream, "--steps", "300", "--evaluate-every", "1", out=out)
+                rank_1 = self.rank(1, "--steps", "300", "--evaluate-every", "1", out=out)
+                self.assertEqual(rank_1.wait(PATIENCE), 0, rank_1.said())
+                self.assertEqual(self.record(out)[0]["status"], "finished")
+                self.assertIsNone(rank_0.poll())  # it has more to say
+                said = read_all()
+                self.assertEqual(rank_0.wait(PATIENCE), 0, said)
+                self.assertIn(told, said)
+
+    def test_a_terminal_that_is_stopped_stops_no_rank(self):
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        endless = ("--steps", "100000000", "--evaluate-every", "100000000")
+        ranks = [self.rank(0, *endless, stderr=theirs), self.rank(1, *endless)]
+        os.close(theirs)
+        shown = b""
+        while b"step" not in shown:
+            shown += os.read(ours, 1 << 12)
+        os.write(ours, b"\x13")  # Ctrl-S
+        time.sleep(3 * PEER_TIMEOUT)
+        self.assertEqual([rank.poll() for rank in ranks], [None, None], ranks[1].said())
+        ranks[1].send_signal(signal.SIGINT)
+        self.assertEqual(ranks[1].wait(PATIENCE), 130, ranks[1].said())
+        self.assertEqual(self.record(self.path("runs-0"))[0]["status"], "interrupted")
+        os.write(ours, b"\x11")  # Ctrl-Q
+        with contextlib.suppress(OSError):  # the terminal's end
+            while os.read(ours, 1 << 12):
+                pass
+        self.assertEqual(ranks[0].wait(PATIENCE), 130)
 
     def refuse(self, rank, *words, expected, size=2, environment=TOKEN):
         """A rank that is refused, while the job goes on to wait."""

@@ -173,8 +173,8 @@ class ProgramTest(unittest.TestCase):
         err = open(self.path(f"stderr-{len(os.listdir(self.folder))}"), "w+", encoding="utf-8")
         self.addCleanup(out.close)
         self.addCleanup(err.close)
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                   env={**os.environ, **(environment or {})}, **options)
+        process = subprocess.Popen(words, env={**os.environ, **(environment or {})},
+                                   **{"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err, **options})
         process.shown = lambda: self.text_of(out)
         process.said = lambda: self.text_of(err)
         self.addCleanup(process.wait, PATIENCE)

@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "cluster/local_launcher.h"
+#include "cluster/own_environment.h"
 
 namespace dlobd::cluster {
 namespace {
@@ -28,6 +29,7 @@ struct JobEnd {
 JobEnd job_with(int victim, int number) {
   LaunchOptions options;
   options.ranks = kRanks;
+  options.environment = [](int) { return testing::own_environment(); };
   options.grace = 2s;
   options.kill_grace = 200ms;
   options.command = [](int rank, const std::string& rendezvous) {

@@ -68,7 +68,9 @@ int main(int argc, char** argv) {
     sleep_for_ever();
   }
   if (what == "grandchild") {
-    if (::fork() == 0) sleep_for_ever();
+    const pid_t child = ::fork();
+    if (child == 0) sleep_for_ever();
+    std::printf("%d", child);
     return 0;
   }
   if (what == "interruptible") {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -100,28 +101,41 @@ TEST(ThreadWorker, TheLoopGoesOnWhileItComputes) {
   EXPECT_TRUE(resumed);
 }
 
-base::Task<void> hold(Worker& worker, std::shared_ptr<int> held, std::atomic<int>& ran) {
-  base::UniqueFunction<void()> work = [held, &ran] {
-    std::this_thread::sleep_for(2ms);
-    ++ran;
+struct Jobs {
+  std::shared_ptr<int> held = std::make_shared<int>(1);
+  std::promise<void> first_begun;
+  std::atomic<bool> release = false;
+  std::atomic<int> begun = 0;
+  std::atomic<int> finished = 0;
+};
+
+base::Task<void> queue_job(Worker& worker, Jobs& jobs) {
+  base::UniqueFunction<void()> work = [held = jobs.held, &jobs] {
+    if (jobs.begun++ == 0) jobs.first_begun.set_value();
+    while (!jobs.release) std::this_thread::yield();
+    std::this_thread::sleep_for(1ms);
+    ++jobs.finished;
   };
-  held.reset();
   co_await worker.run(std::move(work));
 }
 
-TEST(ThreadWorker, EndsWithWorkInHandAndWorkQueued) {
-  auto held = std::make_shared<int>(1);
-  std::atomic<int> ran = 0;
+TEST(ThreadWorker, EndsWithWorkInHandAndDropsWhatIsQueued) {
+  constexpr int kJobs = 2000;  // of a millisecond
+  Jobs jobs;
   {
     base::RealLoop loop;
     auto worker = std::make_unique<ThreadWorker>(loop);
-    for (int i = 0; i < 4; ++i) loop.spawn(hold(*worker, held, ran));
-    loop.call_after(1ms, [&loop] { loop.stop(); });
+    for (int i = 0; i < kJobs; ++i) loop.spawn(queue_job(*worker, jobs));
+    loop.post([&loop] { loop.stop(); });
     loop.run();
+    jobs.first_begun.get_future().wait();
+    jobs.release = true;
     worker.reset();
   }
-  EXPECT_LE(ran, 4);
-  EXPECT_EQ(held.use_count(), 1);  // nothing that was queued is left
+  EXPECT_GE(jobs.finished, 1);
+  EXPECT_EQ(jobs.finished, jobs.begun);
+  EXPECT_LT(jobs.finished, kJobs);
+  EXPECT_EQ(jobs.held.use_count(), 1);  // nothing that was queued is left
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "storage/faulty.h"
 #include "storage/local.h"
 #include "storage/memory.h"
+#include "syncs.h"
 
 namespace dlobd::storage {
 namespace {
@@ -206,6 +207,15 @@ TEST(LocalStore, refuses_a_path_through_a_file) {
   const auto writer = store.create(folder.file("a/b"));
   ASSERT_FALSE(writer);
   EXPECT_EQ(writer.error().message, "cannot create: Not a directory: " + folder.file("a/b"));
+}
+
+TEST(LocalStore, syncs_the_entry_of_every_folder_that_it_makes) {
+  const TempFolder folder;
+  LocalStore store;
+  ASSERT_TRUE(store.create(folder.file("a/b//c/file")));
+  for (const char* const above : {".", "a", "a/b"}) {
+    EXPECT_TRUE(dlobd::testing::was_synced(folder.file(above))) << above;
+  }
 }
 
 TEST(LocalStore, does_not_wait_for_a_pipe) {

@@ -3,6 +3,7 @@ import unittest
 
 import coroutines
 import edges
+import paths
 
 FOLDERS = {"base", "metrics", "storage", "compute", "transport", "exchange", "training"}
 
@@ -32,6 +33,8 @@ class Edges(unittest.TestCase):
 
     def test_environment(self):
         self.assertEqual(len(self.source("src/base/a.cpp", 'std::getenv("HOME")')), 1)
+        self.assertEqual(len(self.source("src/base/a.cpp", "for (char** entry = environ; *entry; ++entry) {}")), 1)
+        self.assertEqual(self.source("src/base/a.cpp", "metrics::Environment environment;"), [])
 
     def test_unknown_folder(self):
         self.assertEqual(len(self.source("src/utils/a.cpp", "")), 1)
@@ -83,6 +86,24 @@ class Coroutines(unittest.TestCase):
     def test_comments_and_strings_do_not_count(self):
         self.good('void f() { co_await log("{}"); /* co_await g({}) */ } // co_await h({})')
         self.good("void f() { const long n = 1'000; co_await g('{'); }")
+
+
+class Paths(unittest.TestCase):
+    FILES = {"src", "src/exchange", "src/exchange/kinds.h", "src/exchange/ring.cpp", "docs", "docs/a.md"}
+
+    def missing(self, text):
+        return len(paths.check("README.md", text, self.FILES))
+
+    def test_what_is_there_passes(self):
+        self.assertEqual(self.missing("`src/exchange/kinds.h`, `exchange/kinds.h`, `ring.cpp`, `src/exchange/`, `docs/a.md`"), 0)
+
+    def test_what_is_not_there_is_told(self):
+        self.assertEqual(self.missing("`src/exchange/counts.cpp` and `factory.cpp`, `exchange/rings.cpp`, `src/stacks`"), 4)
+        self.assertEqual(self.missing("`src/exchange/kinds.{h,cpp}`"), 1)
+        self.assertEqual(self.missing("`inds.h`"), 1)
+
+    def test_what_is_no_path_of_the_project_passes(self):
+        self.assertEqual(self.missing("`/etc/hosts`, `all.json`, `src/<name>.cpp`, `a/b`, `build/x.cpp`, `make src/no.cpp`"), 0)
 
 
 if __name__ == "__main__":

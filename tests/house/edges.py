@@ -76,7 +76,7 @@ def check_source(path, text, folders):
         below = included_folder(include, folders) if bracket == '"' else None
         if below and below not in permitted_includes(folder):
             problems.append(f"{path}: {folder} must not know {below}, yet includes {include}")
-    if not path.startswith("apps/") and re.search(r"\b(secure_)?getenv\s*\(", text):
+    if not path.startswith("apps/") and re.search(r"\b(secure_)?getenv\s*\(|\benviron\b", text):
         problems.append(f"{path}: reads the environment, which only apps/ may")
     return problems
 

@@ -47,6 +47,29 @@ TEST_F(PortBytesTest, APortOfADeviceCountsWords) {
   EXPECT_FALSE(device_bytes("mlx5_0", 1, root_.string()));
 }
 
+TEST_F(PortBytesTest, ACounterThatIsFullIsNoCount) {
+  const std::string folder = "sys/class/infiniband/mlx4_0/ports/1/counters/";
+  write(folder + "port_rcv_data", "7\n");
+  for (const char* const full : {"4294967295\n", "18446744073709551615\n"}) {
+    write(folder + "port_xmit_data", full);
+    EXPECT_FALSE(device_bytes("mlx4_0", 1, root_.string())) << full;
+  }
+  write(folder + "port_xmit_data", "4294967296\n");  // it has more than 32 bits
+  EXPECT_TRUE(device_bytes("mlx4_0", 1, root_.string()));
+}
+
+TEST(Carried, IsWhatCameInBetween) {
+  const auto bytes = carried({.sent = 10, .received = 20}, {.sent = 15, .received = 20});
+  ASSERT_TRUE(bytes);
+  EXPECT_EQ(bytes->sent, 5U);
+  EXPECT_EQ(bytes->received, 0U);
+}
+
+TEST(Carried, IsNotKnownOfCountersThatWentBack) {
+  EXPECT_FALSE(carried({.sent = 10, .received = 20}, {.sent = 9, .received = 21}));
+  EXPECT_FALSE(carried({.sent = 10, .received = 20}, {.sent = 11, .received = 0}));
+}
+
 TEST_F(PortBytesTest, WhatIsNoNumberIsNoCount) {
   write("sys/class/net/eth7/statistics/tx_bytes", "N/A (no PMA)\n");
   write("sys/class/net/eth7/statistics/rx_bytes", "5\n");

@@ -43,7 +43,8 @@ std::vector<Report> all_sorts() {
           apart,
           sample_record().evaluations.front(),
           sample_record().ranks.front(),
-          Warning{"the link is slow"}};
+          Warning{"the link is slow"},
+          RankFailed{base::Error(base::ErrorKind::diverged, "the loss is not a number", 2)}};
 }
 
 TEST(Report, ComesBackAsItWas) {
@@ -63,6 +64,10 @@ TEST(Report, ComesBackAsItWas) {
   EXPECT_EQ(started.environment.interface, "eth0");
   EXPECT_FALSE(started.environment.gpu);
   EXPECT_EQ(started.environment.unknown.at("gpu"), "no NVIDIA driver is loaded");
+  const auto failed = std::get<6>(*decode(encode(reports[6])));
+  EXPECT_EQ(failed.error, std::get<6>(reports[6]).error);
+  const base::Error nobody(base::ErrorKind::cancelled, "");
+  EXPECT_EQ(std::get<6>(*decode(encode(RankFailed{nobody}))).error, nobody);
   const auto summary = std::get<4>(*decode(encode(reports[4])));
   EXPECT_EQ(summary.data_sent, (TrafficCount{.messages = 16, .bytes = 13'794'560}));
   EXPECT_EQ(summary.apart_sent, (TrafficCount{.messages = 3, .bytes = 4'096}));

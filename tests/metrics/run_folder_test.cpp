@@ -12,6 +12,7 @@
 
 #include "metrics/csv.h"
 #include "sample.h"
+#include "syncs.h"
 
 namespace dlobd::metrics {
 namespace {
@@ -26,6 +27,15 @@ std::set<std::string> names_in(const fs::path& folder) {
 
 void replace(const fs::path& file, std::string_view text) {
   std::ofstream(file) << text;
+}
+
+TEST(RunFolder, SyncsTheEntryOfEveryFolderThatItMakes) {
+  const TestFolder out;
+  const auto folder = write_run(out.path() / "a/b/", sample_record());
+  ASSERT_TRUE(folder) << folder.error().message;
+  for (const char* const above : {"", "a", "a/b"}) {
+    EXPECT_TRUE(testing::was_synced(out.path() / above)) << above;
+  }
 }
 
 TEST(RunFolder, ComesBackAsItWas) {

@@ -24,6 +24,13 @@ RankStarted started_on(const std::string& host) {
   return started;
 }
 
+TEST(RunRecorder, KeepsWhatARankFailedOf) {
+  RunRecorder recorder(sample_record().config, two_ranks());
+  const base::Error full(base::ErrorKind::io_error, "no space", 1);
+  recorder.add(1, encode(RankFailed{full}));
+  EXPECT_EQ(recorder.failures(), (std::map<int, base::Error>{{1, full}}));
+}
+
 TEST(RunRecorder, MakesARecordOfWhatRanksShipped) {
   RunRecorder recorder(sample_record().config, two_ranks());
   for (int rank : {1, 0}) {
