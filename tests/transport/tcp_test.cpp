@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "group.h"
 #include "raw_peer.h"
@@ -206,6 +207,7 @@ TEST_F(TcpTest, AnotherTokenIsRefusedByName) {
   run_until([&] { return listening.has_value(); });
   ASSERT_FALSE(*listening);
   EXPECT_EQ(listening->error().message, "peers did not connect in 300 ms: ranks 0");
+  EXPECT_EQ(listening->error().rank, 0);
 }
 
 TEST_F(TcpTest, APeerThatIsNotThereIsNamed) {
@@ -316,6 +318,31 @@ TEST_F(TcpTest, APeerThatSendsButDoesNotReadBreaksTheLink) {
   EXPECT_GE(endpoint.counters().received_of(Traffic::data).messages, 10U);
   endpoint.fail(base::Error(base::ErrorKind::cancelled, "end of the test"));
   run_until([&] { return wrote.has_value(); });
+}
+
+// Stopped for longer than a peer may be silent: what came meanwhile is read before anybody is
+// blamed.
+TEST_F(TcpTest, AfterAPauseOfOnesOwnNobodyIsBlamed) {
+  TcpEndpoint& endpoint = add(1, 2, quick_options(), 65536);
+  RawPeer peer = raw_rank_0(endpoint);
+  const Bytes bytes(16U << 20);
+  std::optional<base::Result<void>> wrote;
+  loop_.spawn(keep(endpoint.write(Write(0, kRegion, 0, bytes, {kKind, 0})), wrote));
+  std::optional<base::Result<Arrival>> arrival;
+  loop_.spawn(keep_next(endpoint, arrival));
+  peer.say(frame(65536));
+  peer.say(Bytes(4096));
+  run_for(50ms);
+  std::this_thread::sleep_for(600ms);  // the kernel's own limit is twice the time-out
+  run_for(20ms);
+  EXPECT_EQ(broken_, std::vector<std::string>());
+  peer.say(Bytes(65536 - 4096));
+  std::size_t heard = 0;
+  run_until([&] {
+    heard += peer.hear().size();
+    return wrote && arrival;
+  });
+  EXPECT_EQ(broken_, std::vector<std::string>());
 }
 
 TEST_F(TcpTest, ASilentPeerWithNothingToSayIsNoFailure) {

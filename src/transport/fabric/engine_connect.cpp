@@ -65,8 +65,9 @@ base::Task<base::Result<void>> Engine::connect(
     return std::any_of(peers_.begin(), peers_.end(),
                        [](const Peer& each) { return each.outstanding > 0; });
   };
-  calls.before_sleep = [this] { watch(); };
+  calls.look = [this](base::Time now) { watch(now); };
   if (opened().provider == "shm") escape_.watch();
+  lookout_.arm(loop().now());
   progress_->start(std::move(calls));
   for (int other = rank() + 1; other < world_size(); ++other) {
     say_hello(peer(other), PacketType::hello, Answer::asking);
@@ -79,12 +80,11 @@ base::Task<base::Result<void>> Engine::connect(
   loop().cancel(timer);
   if (error()) co_return base::fail(*error());
   if (refused_) co_return base::fail(*refused_);
-  const std::string ranks = missing();
-  if (!ranks.empty()) {
-    co_return base::fail(base::ErrorKind::deadline_exceeded,
-                         fmt::format("peers did not connect in {} ms: ranks {}{}",
-                                     options_.connect_timeout / std::chrono::milliseconds(1), ranks,
-                                     hello_refused_.empty() ? "" : "; refused: " + hello_refused_));
+  const std::vector<int> late = missing();
+  if (!late.empty()) {
+    base::Error why = not_connected(late, options_.connect_timeout);
+    if (!hello_refused_.empty()) why.message += "; refused: " + hello_refused_;
+    co_return base::fail(std::move(why));
   }
   adapter_->forget_name();
   co_return base::Result<void>();
@@ -141,11 +141,10 @@ void Engine::on_hello(const Header& header, std::span<const std::byte> payload) 
   changed_.wake_all();
 }
 
-std::string Engine::missing() const {
-  std::string ranks;
+std::vector<int> Engine::missing() const {
+  std::vector<int> ranks;
   for (const Peer& each : peers_) {
-    if (each.rank == rank() || each.connected) continue;
-    ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", each.rank);
+    if (each.rank != rank() && !each.connected) ranks.push_back(each.rank);
   }
   return ranks;
 }

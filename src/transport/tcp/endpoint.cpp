@@ -1,7 +1,6 @@
 #include "transport/tcp/endpoint.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -255,12 +254,6 @@ std::vector<int> TcpEndpoint::without_bye() const {
 base::Task<base::Result<void>> TcpEndpoint::shutdown() {
   if (error()) co_return base::fail(*error());
   leaving_ = true;
-  std::vector<int> late;
-  const base::TimerId deadline = loop().call_after(options_.peer_timeout, [this, &late] {
-    late = without_bye();
-    close_all();
-    changed_.wake_all();
-  });
   // The frames of a connection go in order: each goodbye comes after all that was written.
   base::TaskGroup goodbyes(loop());
   for (const Peer& each : peers_) {
@@ -268,21 +261,14 @@ base::Task<base::Result<void>> TcpEndpoint::shutdown() {
       if (connection != nullptr) goodbyes.spawn(say_bye(connection));
     }
   }
+  const std::function<bool()> all_said = [this] { return without_bye().empty(); };
+  co_await wait_for(changed_, all_said, options_.peer_timeout);
+  const std::vector<int> late = without_bye();
+  if (!late.empty()) close_all();
   auto said = co_await goodbyes.join();
-  while (!error() && !without_bye().empty()) co_await changed_.wait();
-  loop().cancel(deadline);
   if (error()) co_return base::fail(*error());
   close_all();
-  if (!late.empty()) {
-    // A peer that runs says it at once: this one does not, or its bytes do not come through.
-    base::Error why(
-        base::ErrorKind::peer_lost,
-        fmt::format("no goodbye in {} ms: ranks {}",
-                    options_.peer_timeout / std::chrono::milliseconds(1), fmt::join(late, ", ")),
-        late.front());
-    link_broke(late.front(), why);
-    co_return base::fail(std::move(why));
-  }
+  if (!late.empty()) co_return base::fail(no_goodbye(late, options_.peer_timeout));
   co_return said;
 }
 

@@ -69,7 +69,7 @@ class TcpEndpoint final : public Endpoint, private Connection::Owner {
   Hello judge(const Hello& greeting);
   void adopt(int rank, int number, Socket socket);
   // The ranks that are not connected yet.
-  [[nodiscard]] std::string missing() const;
+  [[nodiscard]] std::vector<int> missing() const;
 
   FrameHeader header_of(FrameType type, int rank, Notification notification, Traffic traffic,
                         std::size_t bytes);

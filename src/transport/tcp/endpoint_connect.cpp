@@ -46,13 +46,8 @@ base::Task<base::Result<void>> TcpEndpoint::connect(
   while (!error() && !missing().empty() && loop().now() < deadline) co_await changed_.wait();
   loop().cancel(timer);
   if (error()) co_return base::fail(*error());
-  const std::string ranks = missing();
-  if (!ranks.empty()) {
-    co_return base::fail(
-        base::ErrorKind::deadline_exceeded,
-        fmt::format("peers did not connect in {} ms: ranks {}",
-                    options_.connect_timeout / std::chrono::milliseconds(1), ranks));
-  }
+  const std::vector<int> late = missing();
+  if (!late.empty()) co_return base::fail(not_connected(late, options_.connect_timeout));
   co_return base::Result<void>();
 }
 
@@ -145,12 +140,12 @@ void TcpEndpoint::adopt(int rank, int number, Socket socket) {
   connection->open();
 }
 
-std::string TcpEndpoint::missing() const {
-  std::string ranks;
+std::vector<int> TcpEndpoint::missing() const {
+  std::vector<int> ranks;
   for (int other = 0; other < static_cast<int>(peers_.size()); ++other) {
     const auto& connections = peers_[static_cast<std::size_t>(other)].connections;
     if (std::find(connections.begin(), connections.end(), nullptr) == connections.end()) continue;
-    ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", other);
+    ranks.push_back(other);
   }
   return ranks;
 }
