@@ -401,6 +401,67 @@ TEST_F(TcpTest, FramesThatNoPeerMaySendBreakOnlyTheirLink) {
   }
 }
 
+TEST_F(TcpTest, MessagesThatAreNotToComeAreNotKept) {
+  TcpEndpoint& endpoint = add(1, 2, quick_options(), 100);
+  RawPeer peer = raw_rank_0(endpoint);
+  FrameHeader header = frame(10);
+  header.sequence = 1U << 14;
+  peer.say(header);
+  peer.say(Bytes(10));
+  run_for(50ms);
+  EXPECT_TRUE(broken_.empty());
+  ++header.sequence;
+  peer.say(header);
+  run_until([&] { return !broken_.empty(); });
+  ASSERT_EQ(broken_.size(), 1U);
+  EXPECT_THAT(broken_[0],
+              HasSubstr("a message has a number that is not to come: 16385, the next is 0"));
+}
+
+TEST_F(TcpTest, PartsOfAMessageBringEachByteOnce) {
+  Options options = quick_options();
+  options.connections_per_peer = 2;
+  TcpEndpoint& endpoint = add(1, 2, options, 100);
+  RawPeer other(endpoint.port());
+  Hello hello = hello_of(0, 1, 2);
+  hello.connection = 1;
+  other.say(encode(hello));
+  RawPeer peer = raw_rank_0(endpoint);
+  FrameHeader part = frame(50);
+  part.total_bytes = 100;
+  for (const RawPeer* each : {&peer, &other}) {
+    each->say(part);
+    each->say(Bytes(50));
+  }
+  run_until([&] { return !broken_.empty(); });
+  ASSERT_EQ(broken_.size(), 1U);
+  EXPECT_THAT(broken_[0], HasSubstr("parts of a message overlap: number 0, 50 bytes at 0 of 100"));
+  EXPECT_EQ(endpoint.counters().received_of(Traffic::data).messages, 0U);
+}
+
+// It may be on its way on two connections at once.
+TEST_F(TcpTest, AMessageThatComesTwiceIsTakenOnce) {
+  Options options = quick_options();
+  options.connections_per_peer = 2;
+  TcpEndpoint& endpoint = add(1, 2, options, 100);
+  RawPeer other(endpoint.port());
+  Hello hello = hello_of(0, 1, 2);
+  hello.connection = 1;
+  other.say(encode(hello));
+  RawPeer peer = raw_rank_0(endpoint);
+  for (const RawPeer* each : {&peer, &other}) {
+    each->say(frame(50));
+    run_for(20ms);
+  }
+  for (const RawPeer* each : {&peer, &other}) {
+    each->say(Bytes(50));
+    run_for(20ms);
+  }
+  ASSERT_EQ(broken_.size(), 1U);
+  EXPECT_THAT(broken_[0], HasSubstr("a message that has arrived before: number 0"));
+  EXPECT_EQ(endpoint.counters().received_of(Traffic::data).messages, 1U);
+}
+
 TEST_F(TcpTest, ASmallMessageIsOneSystemCallOnEachSide) {
   TcpEndpoint& sender = add(0, 2, quick_options(), 4096);
   TcpEndpoint& receiver = add(1, 2, quick_options(), 4096);

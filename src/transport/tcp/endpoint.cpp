@@ -13,6 +13,21 @@ namespace {
 // Below, a message is not worth several frames.
 constexpr std::size_t kStripeBytes = 128 * 1024;
 constexpr std::size_t kStripeAlignment = 4096;
+// No peer can be so far ahead of a message that is still to come.
+constexpr std::uint64_t kFarthest = 1U << 14;
+
+base::Result<void> check_sequence(std::uint64_t sequence, std::uint64_t next) {
+  if (sequence < next) {
+    return base::fail(base::ErrorKind::corrupt_data,
+                      fmt::format("a message that has arrived before: number {}", sequence));
+  }
+  if (sequence - next > kFarthest) {
+    return base::fail(base::ErrorKind::corrupt_data,
+                      fmt::format("a message has a number that is not to come: {}, the next is {}",
+                                  sequence, next));
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -162,11 +177,7 @@ base::Task<base::Result<void>> TcpEndpoint::verdict() {
 base::Result<std::span<std::byte>> TcpEndpoint::place(Connection& from, const FrameHeader& header) {
   DLOBD_TRY_VOID(checked, check_frame(header, region_sizes_));
   if (header.type == FrameType::bye) return std::span<std::byte>();
-  Peer& source = peer(from.peer());
-  if (header.sequence < source.next_received) {
-    return base::fail(base::ErrorKind::corrupt_data,
-                      fmt::format("a message that has arrived before: number {}", header.sequence));
-  }
+  DLOBD_TRY_VOID(numbered, check_sequence(header.sequence, peer(from.peer()).next_received));
   if (header.type == FrameType::message) {
     from.message.resize(header.bytes);
     return std::span<std::byte>(from.message);
@@ -181,27 +192,24 @@ base::Result<void> TcpEndpoint::complete(Connection& from, const FrameHeader& he
     return {};
   }
   Peer& source = peer(from.peer());
-  if (header.bytes == header.total_bytes && header.sequence == source.next_received) {
+  // Again: another connection may have brought it meanwhile.
+  DLOBD_TRY_VOID(numbered, check_sequence(header.sequence, source.next_received));
+  if (header.bytes == header.total_bytes && header.sequence == source.next_received &&
+      !source.partial.contains(header.sequence)) {
     ++source.next_received;
     deliver(from.peer(), header, std::move(from.message));
   } else {
     Partial& partial = source.partial[header.sequence];
-    partial.header = header;
-    partial.bytes += header.bytes;
+    DLOBD_TRY_VOID(added, partial.add(header, source.connections.size()));
     if (header.type == FrameType::message) partial.payload = std::move(from.message);
-    if (partial.bytes > header.total_bytes) {
-      return base::fail(base::ErrorKind::corrupt_data,
-                        fmt::format("a message has more bytes than it should: {} of {}",
-                                    partial.bytes, header.total_bytes));
-    }
   }
   from.message.clear();
   while (!source.partial.empty()) {
     const auto first = source.partial.begin();
     Partial& partial = first->second;
-    if (first->first != source.next_received || partial.bytes < partial.header.total_bytes) break;
+    if (first->first != source.next_received || !partial.is_whole()) break;
     ++source.next_received;
-    deliver(from.peer(), partial.header, std::move(partial.payload));
+    deliver(from.peer(), partial.header(), std::move(partial.payload));
     source.partial.erase(first);
   }
   return {};
