@@ -75,7 +75,8 @@ class Engine final : public FabricEndpoint {
 
   // Connecting.
   base::Result<void> meet(const std::vector<std::vector<std::byte>>& descriptors);
-  void say_hello(Peer& to, PacketType type, Answer answer);
+  // `key`: to be shown by the peer, or, in a refusal, that which it gave.
+  void say_hello(Peer& to, PacketType type, Answer answer, std::uint64_t key);
   void on_hello(const Header& header, std::span<const std::byte> payload);
   [[nodiscard]] std::vector<int> missing() const;
 

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/check.h"
+#include "base/secret.h"
 #include "transport/fabric/engine.h"
 
 namespace dlobd::transport::fabric {
@@ -70,7 +71,7 @@ base::Task<base::Result<void>> Engine::connect(
   lookout_.arm(loop().now());
   progress_->start(std::move(calls));
   for (int other = rank() + 1; other < world_size(); ++other) {
-    say_hello(peer(other), PacketType::hello, Answer::asking);
+    say_hello(peer(other), PacketType::hello, Answer::asking, peer(other).key_here);
   }
   const base::Time deadline = loop().now() + options_.connect_timeout;
   const base::TimerId timer = loop().call_at(deadline, [this] { changed_.wake_all(); });
@@ -90,13 +91,13 @@ base::Task<base::Result<void>> Engine::connect(
   co_return base::Result<void>();
 }
 
-void Engine::say_hello(Peer& to, PacketType type, Answer answer) {
+void Engine::say_hello(Peer& to, PacketType type, Answer answer, std::uint64_t key) {
   Hello hello;
   hello.answer = answer;
   hello.peer = static_cast<std::uint32_t>(to.rank);
   hello.world_size = static_cast<std::uint32_t>(world_size());
+  hello.key = key;
   if (answer == Answer::asking || answer == Answer::welcome) {
-    hello.key = to.key_here;
     hello.token = options_.token;  // a wrong hello is not told ours
   }
   control(to, type, encode(hello));
@@ -116,6 +117,10 @@ void Engine::on_hello(const Header& header, std::span<const std::byte> payload) 
     return;
   }
   if (!asks && hello->answer != Answer::welcome) {
+    if (hello->key != from.key_here) {  // of nobody who has heard the hello
+      ++statistics_.strangers;
+      return;
+    }
     refused_ = base::Error(base::ErrorKind::refused,
                            fmt::format("cannot connect to a peer: rank {}: refused: {}", from.rank,
                                        describe(hello->answer)),
@@ -124,7 +129,7 @@ void Engine::on_hello(const Header& header, std::span<const std::byte> payload) 
     return;
   }
   Answer answer = Answer::welcome;
-  if (hello->token != options_.token) {
+  if (!base::same_secret(options_.token, hello->token)) {
     answer = Answer::wrong_token;
   } else if (hello->peer != static_cast<std::uint32_t>(rank()) ||
              hello->world_size != static_cast<std::uint32_t>(world_size())) {
@@ -132,12 +137,12 @@ void Engine::on_hello(const Header& header, std::span<const std::byte> payload) 
   }
   if (answer != Answer::welcome) {
     hello_refused_ = fmt::format("rank {}: {}", from.rank, describe(answer));
-    if (asks) say_hello(from, PacketType::answer, answer);
+    if (asks) say_hello(from, PacketType::answer, answer, hello->key);
     return;
   }
   from.key_there = hello->key;
   from.connected = true;
-  if (asks) say_hello(from, PacketType::answer, answer);
+  if (asks) say_hello(from, PacketType::answer, answer, from.key_here);
   changed_.wake_all();
 }
 

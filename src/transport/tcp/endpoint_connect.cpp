@@ -5,6 +5,7 @@
 #include <asio/redirect_error.hpp>
 
 #include "base/check.h"
+#include "base/secret.h"
 #include "transport/tcp/endpoint.h"
 
 namespace dlobd::transport::tcp {
@@ -102,7 +103,7 @@ base::Task<base::Result<void>> TcpEndpoint::greet(Socket& socket, int rank, int 
     co_return base::fail(base::ErrorKind::refused,
                          fmt::format("refused: {}", describe(answer->answer)));
   }
-  if (answer->token != options_.token || answer->rank != hello.peer) {
+  if (!base::same_secret(options_.token, answer->token) || answer->rank != hello.peer) {
     co_return base::fail(base::ErrorKind::refused, "somebody else answers there");
   }
   co_return base::Result<void>();
@@ -114,7 +115,7 @@ Hello TcpEndpoint::judge(const Hello& greeting) {
   answer.peer = greeting.rank;
   answer.world_size = static_cast<std::uint32_t>(world_size());
   answer.connection = greeting.connection;
-  if (greeting.token != options_.token) {
+  if (!base::same_secret(options_.token, greeting.token)) {
     answer.answer = Answer::wrong_token;
   } else if (greeting.answer != Answer::asking || greeting.peer != answer.rank ||
              greeting.world_size != answer.world_size || greeting.rank >= answer.rank ||
