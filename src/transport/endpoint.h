@@ -108,7 +108,8 @@ class Endpoint {
   virtual void register_memory(RegionId id, std::span<std::byte> memory) = 0;
   // Address and regions, for the peers.
   virtual base::Result<std::vector<std::byte>> descriptor() = 0;
-  // descriptors[r] is rank r's. Returns when every peer is reachable.
+  // descriptors[r] is rank r's. Returns when every peer is reachable; the error of a peer that is
+  // not carries its rank, of several the first one's.
   virtual base::Task<base::Result<void>> connect(
       const std::vector<std::vector<std::byte>>& descriptors) = 0;
   // Returns when `bytes` may be changed again. Several writes may be in progress at once; those to
@@ -116,6 +117,7 @@ class Endpoint {
   virtual base::Task<base::Result<void>> write(Write write) = 0;
   virtual base::Task<base::Result<void>> send(Message message) = 0;
   // Closes in order: all that was written has been handed over; later ends of links are no failure.
+  // A peer that does not say goodbye is one whose link breaks: peer_lost, with its rank.
   virtual base::Task<base::Result<void>> shutdown() = 0;
 
   base::Task<base::Result<Arrival>> next(Kind kind);
@@ -133,6 +135,15 @@ class Endpoint {
   void arrived(Kind kind, Arrival arrival, Traffic traffic);
   void count_sent(Traffic traffic, std::uint64_t bytes);
   void link_broke(int peer, base::Error why);
+  // connect() has waited so long for these ranks, at least one.
+  [[nodiscard]] static base::Error not_connected(const std::vector<int>& ranks,
+                                                 base::Duration waited);
+  // Until `done`, which is looked at whenever `changed` wakes, or for so long in which this process
+  // ran: see base/lookout.h.
+  base::Task<void> wait_for(base::Waiters& changed, const std::function<bool()>& done,
+                            base::Duration longest);
+  // shutdown() has waited so long: breaks the link to the first of these ranks.
+  base::Error no_goodbye(const std::vector<int>& ranks, base::Duration waited);
   virtual void failed() = 0;  // close links, wake writers
   // next() finds nothing: what comes within a microsecond or two may be taken before it waits.
   virtual void glance() {}

@@ -35,10 +35,14 @@ inline base::Error gone() {
 class Contract : public testing::TestWithParam<Factory> {
  protected:
   std::unique_ptr<Group> group(int world_size, std::size_t region_bytes) {
-    auto made = GetParam().make(world_size);
+    auto made = GetParam().make(world_size, Limits());
     made->connect(region_bytes);
     return made;
   }
 };
+
+inline std::string factory_name(const testing::TestParamInfo<Factory>& tested) {
+  return tested.param.name;
+}
 
 }  // namespace dlobd::transport

@@ -1,5 +1,7 @@
 // What every transport::Endpoint must do when something ends: failures, broken links, shutdown.
 #include <algorithm>
+#include <iterator>
+#include <thread>
 
 #include "contract.h"
 
@@ -160,6 +162,81 @@ TEST_P(Contract, AnOrderlyShutdownHandsEverythingOverAndIsNoFailure) {
   });
   EXPECT_EQ(reports, 0);
 }
+
+// Of peers that do not come, or do not leave.
+class ContractDeadlines : public testing::TestWithParam<Factory> {};
+
+TEST_P(ContractDeadlines, APeerThatDoesNotConnectIsTheErrorsRank) {
+  for (const int absent : {0, 1}) {
+    Limits limits;
+    limits.connect_timeout = 200ms;
+    auto group = GetParam().make(2, limits);
+    const auto descriptors = group->describe(0);
+    group->run([&](Endpoint& endpoint) -> base::Task<void> {
+      if (endpoint.rank() == absent) co_return;
+      auto connected = co_await endpoint.connect(descriptors);
+      CO_ASSERT_TRUE(!connected);
+      EXPECT_EQ(connected.error().rank, absent) << connected.error().message;
+    });
+  }
+}
+
+TEST_P(ContractDeadlines, APeerThatDoesNotSayGoodbyeIsLost) {
+  for (const int stays : {0, 1}) {
+    Limits limits;
+    limits.peer_timeout = 300ms;
+    auto group = GetParam().make(2, limits);
+    group->connect(0);
+    std::atomic<bool> left = false;
+    group->run([&](Endpoint& endpoint) -> base::Task<void> {
+      if (endpoint.rank() == stays) {
+        while (!left) co_await endpoint.loop().sleep_for(5ms);
+        co_return;
+      }
+      std::vector<int> reported;
+      endpoint.on_link_broken([&](int peer, const base::Error&) { reported.push_back(peer); });
+      auto closed = co_await endpoint.shutdown();
+      left = true;
+      EXPECT_EQ(reported, std::vector<int>{stays});
+      CO_ASSERT_TRUE(!closed);
+      EXPECT_EQ(closed.error().kind, base::ErrorKind::peer_lost);
+      EXPECT_EQ(closed.error().rank, stays);
+      EXPECT_EQ(closed.error().message, "no goodbye in 300 ms: ranks " + std::to_string(stays));
+    });
+  }
+}
+
+TEST_P(ContractDeadlines, AfterAPauseOfOnesOwnAPeerHasItsTimeToSayGoodbye) {
+  Limits limits;
+  limits.peer_timeout = 400ms;
+  auto group = GetParam().make(2, limits);
+  group->connect(0);
+  std::atomic<bool> paused = false;
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    if (endpoint.rank() == 0) {
+      endpoint.loop().call_after(5ms, [&paused] {
+        std::this_thread::sleep_for(800ms);
+        paused = true;
+      });
+    } else {
+      while (!paused) co_await endpoint.loop().sleep_for(5ms);
+      co_await endpoint.loop().sleep_for(20ms);
+    }
+    auto closed = co_await endpoint.shutdown();
+    CO_ASSERT_OK(closed);
+  });
+}
+
+std::vector<Factory> that_heed_limits() {
+  const auto all = factories();
+  std::vector<Factory> found;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(found),
+               [](const Factory& each) { return each.heeds_limits; });
+  return found;
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, ContractDeadlines, testing::ValuesIn(that_heed_limits()),
+                         factory_name);
 
 }  // namespace
 }  // namespace dlobd::transport

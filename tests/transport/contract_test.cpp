@@ -294,10 +294,6 @@ TEST_P(Contract, OneRankAloneNeedsNobody) {
   });
 }
 
-std::string factory_name(const testing::TestParamInfo<Factory>& tested) {
-  return tested.param.name;
-}
-
 INSTANTIATE_TEST_SUITE_P(Transports, Contract, testing::ValuesIn(factories()), factory_name);
 
 }  // namespace

@@ -160,6 +160,70 @@ TEST_P(Fabric, APeerThatGivesNoCreditBreaksItsLinkInTime) {
   });
 }
 
+TEST_P(Fabric, AnEndpointThatNeverSleepsLooksForStalledLinks) {
+  fabric::Options restless = options();
+  restless.credits_per_peer = 2;
+  restless.peer_timeout = 300ms;
+  restless.spin = 10s;
+  auto group = this->group(restless, 0);
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    if (endpoint.rank() == 1) {
+      std::this_thread::sleep_for(1500ms);  // with its loop
+      endpoint.fail(gone());
+      co_return;
+    }
+    base::Time broken{0};
+    endpoint.on_link_broken([&](int, const base::Error&) {
+      broken = endpoint.loop().now();
+      endpoint.fail(gone());
+    });
+    const base::Time begin = endpoint.loop().now();
+    base::Result<void> sent;
+    while (sent) {
+      Message message(1, {kKind, 0}, {});
+      sent = co_await endpoint.send(std::move(message));
+    }
+    EXPECT_LT(broken - begin, 1400ms);
+  });
+}
+
+// Stopped for longer than a peer may be silent: what came meanwhile is read before anybody is
+// blamed.
+TEST_P(Fabric, AfterAPauseOfOnesOwnNobodyIsBlamed) {
+  fabric::Options few = options();
+  few.credits_per_peer = 2;
+  few.peer_timeout = 400ms;
+  auto group = this->group(few, 0);
+  std::atomic<bool> paused = false;
+  group->run([&](Endpoint& endpoint) -> base::Task<void> {
+    endpoint.on_link_broken([&endpoint](int, const base::Error& why) {
+      ADD_FAILURE() << why.message;
+      endpoint.fail(gone());
+    });
+    constexpr std::uint32_t kMessages = 10;
+    if (endpoint.rank() == 1) {  // gives credit a moment after the other has looked
+      while (!paused) std::this_thread::sleep_for(1ms);
+      std::this_thread::sleep_for(50ms);
+      for (std::uint32_t i = 0; i < kMessages; ++i) {
+        auto arrival = co_await endpoint.next(kKind);
+        CO_ASSERT_OK(arrival);
+      }
+    } else {
+      base::TaskGroup all(endpoint.loop());
+      for (std::uint32_t i = 0; i < kMessages; ++i) {
+        all.spawn(endpoint.send(Message(1, {kKind, i}, {})));
+      }
+      co_await endpoint.loop().sleep_for(20ms);  // what may go has gone
+      std::this_thread::sleep_for(1s);
+      paused = true;
+      auto sent = co_await all.join();
+      CO_ASSERT_OK(sent);
+    }
+    auto closed = co_await endpoint.shutdown();
+    EXPECT_TRUE(closed);
+  });
+}
+
 TEST_P(Fabric, AnIdleEndpointSleeps) {
   auto group = this->group(options(), 0);
   group->run([&](Endpoint& endpoint) -> base::Task<void> {
@@ -211,6 +275,7 @@ TEST_P(Fabric, PeersThatDoNotComeAreNamed) {
     CO_ASSERT_TRUE(!connected);
     EXPECT_EQ(connected.error().kind, base::ErrorKind::deadline_exceeded);
     EXPECT_THAT(connected.error().message, HasSubstr("in 200 ms: ranks 1, 2"));
+    EXPECT_EQ(connected.error().rank, 1);
   });
 }
 

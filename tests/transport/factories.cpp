@@ -26,8 +26,11 @@ std::unique_ptr<Group> simulated_group(std::unique_ptr<base::Loop> loop, int wor
 
 enum class Loops { one, one_each };
 
-std::unique_ptr<Group> tcp_group(int world_size, Loops kind, tcp::Options options) {
+std::unique_ptr<Group> tcp_group(int world_size, Loops kind, const Limits& limits,
+                                 tcp::Options options = {}) {
   options.token = "the job";
+  options.peer_timeout = limits.peer_timeout;
+  options.connect_timeout = limits.connect_timeout;
   std::vector<std::unique_ptr<base::Loop>> loops;
   std::vector<std::unique_ptr<Endpoint>> endpoints;
   for (int rank = 0; rank < world_size; ++rank) {
@@ -44,21 +47,27 @@ std::unique_ptr<Group> tcp_group(int world_size, Loops kind, tcp::Options option
   return std::make_unique<Group>(std::move(loops), nullptr, std::move(endpoints));
 }
 
-std::unique_ptr<Group> striped_group(int world_size) {
+std::unique_ptr<Group> striped_group(int world_size, const Limits& limits) {
   tcp::Options options;
   options.connections_per_peer = 3;
-  return tcp_group(world_size, Loops::one_each, options);
+  return tcp_group(world_size, Loops::one_each, limits, options);
 }
 
-std::unique_ptr<Group> tcp_group_in_pieces(int world_size) {
+std::unique_ptr<Group> tcp_group_in_pieces(int world_size, const Limits& limits) {
   tcp::Options options;
   options.piece_bytes = 4096;
-  return tcp_group(world_size, Loops::one, options);
+  return tcp_group(world_size, Loops::one, limits, options);
+}
+
+fabric::Options within(const Limits& limits, const std::string& provider) {
+  fabric::Options options = on(provider);
+  options.peer_timeout = limits.peer_timeout;
+  options.connect_timeout = limits.connect_timeout;
+  return options;
 }
 
 // Few credits, and fragments of odd sizes: every message waits for some.
-std::unique_ptr<Group> tight_group(int world_size, std::string provider) {
-  fabric::Options options = on(std::move(provider));
+std::unique_ptr<Group> tight_group(int world_size, fabric::Options options) {
   options.credits_per_peer = 3;
   options.fragment_bytes = 50'001;
   return fabric_group(world_size, FabricLoops::one, options);
@@ -66,9 +75,12 @@ std::unique_ptr<Group> tight_group(int world_size, std::string provider) {
 
 // Under a name that a test can have.
 void add_provider(std::vector<Factory>& all, const std::string& name, const std::string& provider) {
-  all.push_back(
-      {name, [provider](int n) { return fabric_group(n, FabricLoops::one_each, on(provider)); }});
-  all.push_back({name + "_of_few_credits", [provider](int n) { return tight_group(n, provider); }});
+  all.push_back({name, [provider](int n, const Limits& limits) {
+                   return fabric_group(n, FabricLoops::one_each, within(limits, provider));
+                 }});
+  all.push_back({name + "_of_few_credits", [provider](int n, const Limits& limits) {
+                   return tight_group(n, within(limits, provider));
+                 }});
 }
 
 }  // namespace
@@ -76,11 +88,17 @@ void add_provider(std::vector<Factory>& all, const std::string& name, const std:
 std::vector<Factory> factories() {
   std::vector<Factory> all = {
       {"simulated",
-       [](int n) { return simulated_group(std::make_unique<base::VirtualLoop>(), n); }},
+       [](int n, const Limits&) {
+         return simulated_group(std::make_unique<base::VirtualLoop>(), n);
+       },
+       false},
       {"simulated_in_real_time",
-       [](int n) { return simulated_group(std::make_unique<base::RealLoop>(), n); }},
-      {"tcp_on_one_loop", [](int n) { return tcp_group(n, Loops::one, {}); }},
-      {"tcp_on_a_loop_each", [](int n) { return tcp_group(n, Loops::one_each, {}); }},
+       [](int n, const Limits&) { return simulated_group(std::make_unique<base::RealLoop>(), n); },
+       false},
+      {"tcp_on_one_loop",
+       [](int n, const Limits& limits) { return tcp_group(n, Loops::one, limits); }},
+      {"tcp_on_a_loop_each",
+       [](int n, const Limits& limits) { return tcp_group(n, Loops::one_each, limits); }},
       {"tcp_striped", striped_group},
       {"tcp_in_pieces", tcp_group_in_pieces},
   };

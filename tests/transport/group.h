@@ -61,16 +61,22 @@ class Group {
     return left_ == 0;
   }
 
-  // Registers `bytes` zeroes as kRegion on each rank, and connects all.
-  void connect(std::size_t bytes) {
+  // Registers `bytes` zeroes as kRegion on each rank; what each tells its peers.
+  std::vector<std::vector<std::byte>> describe(std::size_t bytes) {
     std::vector<std::vector<std::byte>> descriptors;
     for (auto& endpoint : endpoints_) {
       memory_.emplace_back(bytes);
       endpoint->register_memory(kRegion, memory_.back());
       auto blob = endpoint->descriptor();
-      ASSERT_TRUE(blob) << blob.error().message;
-      descriptors.push_back(std::move(*blob));
+      EXPECT_TRUE(blob) << blob.error().message;
+      descriptors.push_back(blob.value_or(std::vector<std::byte>()));
     }
+    return descriptors;
+  }
+
+  // The same, and connects all.
+  void connect(std::size_t bytes) {
+    const auto descriptors = describe(bytes);
     run([&descriptors](Endpoint& endpoint) -> base::Task<void> {
       auto connected = co_await endpoint.connect(descriptors);
       CO_ASSERT_OK(connected);
@@ -96,9 +102,16 @@ class Group {
   std::atomic<int> left_ = 0;
 };
 
+// How long endpoints wait for their peers.
+struct Limits {
+  base::Duration peer_timeout = std::chrono::seconds(10);
+  base::Duration connect_timeout = std::chrono::seconds(30);
+};
+
 struct Factory {
   std::string name;
-  std::function<std::unique_ptr<Group>(int world_size)> make;
+  std::function<std::unique_ptr<Group>(int world_size, const Limits& limits)> make;
+  bool heeds_limits = true;
 };
 
 inline void PrintTo(const Factory& factory, std::ostream* out) {

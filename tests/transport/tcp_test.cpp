@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "group.h"
 #include "raw_peer.h"
@@ -206,6 +207,7 @@ TEST_F(TcpTest, AnotherTokenIsRefusedByName) {
   run_until([&] { return listening.has_value(); });
   ASSERT_FALSE(*listening);
   EXPECT_EQ(listening->error().message, "peers did not connect in 300 ms: ranks 0");
+  EXPECT_EQ(listening->error().rank, 0);
 }
 
 TEST_F(TcpTest, APeerThatIsNotThereIsNamed) {
@@ -318,6 +320,31 @@ TEST_F(TcpTest, APeerThatSendsButDoesNotReadBreaksTheLink) {
   run_until([&] { return wrote.has_value(); });
 }
 
+// Stopped for longer than a peer may be silent: what came meanwhile is read before anybody is
+// blamed.
+TEST_F(TcpTest, AfterAPauseOfOnesOwnNobodyIsBlamed) {
+  TcpEndpoint& endpoint = add(1, 2, quick_options(), 65536);
+  RawPeer peer = raw_rank_0(endpoint);
+  const Bytes bytes(16U << 20);
+  std::optional<base::Result<void>> wrote;
+  loop_.spawn(keep(endpoint.write(Write(0, kRegion, 0, bytes, {kKind, 0})), wrote));
+  std::optional<base::Result<Arrival>> arrival;
+  loop_.spawn(keep_next(endpoint, arrival));
+  peer.say(frame(65536));
+  peer.say(Bytes(4096));
+  run_for(50ms);
+  std::this_thread::sleep_for(600ms);  // the kernel's own limit is twice the time-out
+  run_for(20ms);
+  EXPECT_EQ(broken_, std::vector<std::string>());
+  peer.say(Bytes(65536 - 4096));
+  std::size_t heard = 0;
+  run_until([&] {
+    heard += peer.hear().size();
+    return wrote && arrival;
+  });
+  EXPECT_EQ(broken_, std::vector<std::string>());
+}
+
 TEST_F(TcpTest, ASilentPeerWithNothingToSayIsNoFailure) {
   TcpEndpoint& endpoint = add(1, 2, quick_options(), 100);
   RawPeer peer = raw_rank_0(endpoint);
@@ -372,6 +399,67 @@ TEST_F(TcpTest, FramesThatNoPeerMaySendBreakOnlyTheirLink) {
     broken_.clear();
     descriptors_.clear();
   }
+}
+
+TEST_F(TcpTest, MessagesThatAreNotToComeAreNotKept) {
+  TcpEndpoint& endpoint = add(1, 2, quick_options(), 100);
+  RawPeer peer = raw_rank_0(endpoint);
+  FrameHeader header = frame(10);
+  header.sequence = 1U << 14;
+  peer.say(header);
+  peer.say(Bytes(10));
+  run_for(50ms);
+  EXPECT_TRUE(broken_.empty());
+  ++header.sequence;
+  peer.say(header);
+  run_until([&] { return !broken_.empty(); });
+  ASSERT_EQ(broken_.size(), 1U);
+  EXPECT_THAT(broken_[0],
+              HasSubstr("a message has a number that is not to come: 16385, the next is 0"));
+}
+
+TEST_F(TcpTest, PartsOfAMessageBringEachByteOnce) {
+  Options options = quick_options();
+  options.connections_per_peer = 2;
+  TcpEndpoint& endpoint = add(1, 2, options, 100);
+  RawPeer other(endpoint.port());
+  Hello hello = hello_of(0, 1, 2);
+  hello.connection = 1;
+  other.say(encode(hello));
+  RawPeer peer = raw_rank_0(endpoint);
+  FrameHeader part = frame(50);
+  part.total_bytes = 100;
+  for (const RawPeer* each : {&peer, &other}) {
+    each->say(part);
+    each->say(Bytes(50));
+  }
+  run_until([&] { return !broken_.empty(); });
+  ASSERT_EQ(broken_.size(), 1U);
+  EXPECT_THAT(broken_[0], HasSubstr("parts of a message overlap: number 0, 50 bytes at 0 of 100"));
+  EXPECT_EQ(endpoint.counters().received_of(Traffic::data).messages, 0U);
+}
+
+// It may be on its way on two connections at once.
+TEST_F(TcpTest, AMessageThatComesTwiceIsTakenOnce) {
+  Options options = quick_options();
+  options.connections_per_peer = 2;
+  TcpEndpoint& endpoint = add(1, 2, options, 100);
+  RawPeer other(endpoint.port());
+  Hello hello = hello_of(0, 1, 2);
+  hello.connection = 1;
+  other.say(encode(hello));
+  RawPeer peer = raw_rank_0(endpoint);
+  for (const RawPeer* each : {&peer, &other}) {
+    each->say(frame(50));
+    run_for(20ms);
+  }
+  for (const RawPeer* each : {&peer, &other}) {
+    each->say(Bytes(50));
+    run_for(20ms);
+  }
+  ASSERT_EQ(broken_.size(), 1U);
+  EXPECT_THAT(broken_[0], HasSubstr("a message that has arrived before: number 0"));
+  EXPECT_EQ(endpoint.counters().received_of(Traffic::data).messages, 1U);
 }
 
 TEST_F(TcpTest, ASmallMessageIsOneSystemCallOnEachSide) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "transport/descriptor.h"
+#include "transport/tcp/partial.h"
 
 namespace dlobd::transport::tcp {
 namespace {
@@ -74,6 +75,53 @@ TEST(Wire, ARegionNamedTwiceOrCountedWrongIsRefused) {
   blob = encode(descriptor);
   for (std::size_t i = 0; i < 4; ++i) blob[blob.size() - 24 + i] = std::byte{0xff};  // the count
   EXPECT_FALSE(decode_descriptor(blob));
+}
+
+FrameHeader part_of_a_write(std::uint64_t offset, std::uint64_t bytes, std::uint64_t total) {
+  FrameHeader header;
+  header.type = FrameType::write;
+  header.offset_bytes = offset;
+  header.bytes = bytes;
+  header.total_bytes = total;
+  return header;
+}
+
+TEST(Partial, IsWholeWhenItsPartsAreThereInWhateverOrder) {
+  Partial message;
+  EXPECT_FALSE(message.is_whole());
+  for (const std::uint64_t offset : {540U, 500U, 520U}) {
+    EXPECT_FALSE(message.is_whole());
+    EXPECT_TRUE(message.add(part_of_a_write(offset, 20, 60), 3));
+  }
+  EXPECT_TRUE(message.is_whole());
+  EXPECT_FALSE(message.add(part_of_a_write(560, 20, 60), 9));
+  Partial empty;
+  EXPECT_TRUE(empty.add(part_of_a_write(7, 0, 0), 1));
+  EXPECT_TRUE(empty.is_whole());
+  EXPECT_FALSE(empty.add(part_of_a_write(7, 0, 0), 9));
+}
+
+TEST(Partial, TakesNoPartThatDoesNotBelongToTheOthers) {
+  FrameHeader differs = part_of_a_write(40, 20, 100);
+  differs.notification.index = 1;
+  const std::vector<std::pair<FrameHeader, std::string_view>> cases = {
+      {part_of_a_write(20, 20, 100), "parts of a message overlap"},
+      {part_of_a_write(39, 5, 100), "parts of a message overlap"},
+      {part_of_a_write(15, 30, 100), "parts of a message overlap"},
+      {part_of_a_write(40, 0, 100), "a part of a message is empty"},
+      {part_of_a_write(101, 20, 100), "parts of a message lie too far apart"},
+      {part_of_a_write(40, 20, 101), "parts of a message differ about it"},
+      {differs, "parts of a message differ about it"}};
+  for (const auto& [part, words] : cases) {
+    Partial message;
+    ASSERT_TRUE(message.add(part_of_a_write(20, 20, 100), 2));
+    const auto added = message.add(part, 2);
+    ASSERT_FALSE(added) << words;
+    EXPECT_EQ(added.error().kind, base::ErrorKind::corrupt_data);
+    EXPECT_TRUE(added.error().message.starts_with(words)) << added.error().message;
+    ASSERT_TRUE(message.add(part_of_a_write(40, 20, 100), 2));
+    EXPECT_FALSE(message.add(part_of_a_write(60, 20, 100), 2)) << "a third of two";
+  }
 }
 
 }  // namespace

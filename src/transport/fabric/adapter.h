@@ -48,7 +48,6 @@ class Adapter {
 
   [[nodiscard]] const Opened& opened() const { return opened_; }
   [[nodiscard]] const fi_info& info() const { return *info_; }
-  [[nodiscard]] bool has_mode(std::uint64_t bit) const { return (info_->mode & bit) != 0; }
   [[nodiscard]] bool has_mr_mode(int bit) const { return (info_->domain_attr->mr_mode & bit) != 0; }
 
   fid_domain* domain() { return domain_.get(); }

@@ -61,7 +61,8 @@ Engine::Engine(base::Loop& loop, int rank, int world_size, Options options,
       adapter_(std::move(adapter)),
       memory_(*adapter_, options_.pin_memory),
       escape_(std::clamp(options_.peer_timeout / 4, kLongestHonestCall, kLongestCall)),
-      changed_(loop) {}
+      changed_(loop),
+      lookout_(options_.peer_timeout) {}
 
 Engine::~Engine() {
   close();

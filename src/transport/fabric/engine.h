@@ -16,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/lookout.h"
 #include "base/waiters.h"
 #include "transport/fabric/adapter.h"
 #include "transport/fabric/endpoint.h"
@@ -69,14 +70,15 @@ class Engine final : public FabricEndpoint {
   bool drain();
   [[nodiscard]] bool over_verbs() const { return opened().provider.starts_with("verbs"); }
   void close();
-  [[nodiscard]] std::string without_bye() const;
-  void watch();
+  [[nodiscard]] std::vector<int> without_bye() const;
+  void watch(base::Time now);
 
   // Connecting.
   base::Result<void> meet(const std::vector<std::vector<std::byte>>& descriptors);
-  void say_hello(Peer& to, PacketType type, Answer answer);
+  // `key`: to be shown by the peer, or, in a refusal, that which it gave.
+  void say_hello(Peer& to, PacketType type, Answer answer, std::uint64_t key);
   void on_hello(const Header& header, std::span<const std::byte> payload);
-  [[nodiscard]] std::string missing() const;
+  [[nodiscard]] std::vector<int> missing() const;
 
   // Out.
   void enqueue(Peer& to, Outgoing& outgoing);
@@ -162,7 +164,7 @@ class Engine final : public FabricEndpoint {
   std::uint32_t grant_ = 0;  // credits for each peer
   std::vector<Peer> peers_;  // by rank, from connect() on
   std::vector<int> blocked_;
-  base::Time next_watch_{0};
+  base::Lookout lookout_;
   std::string hello_refused_;  // the last of a stranger or an answer, for errors
   bool leaving_ = false;
   bool polling_ = false;

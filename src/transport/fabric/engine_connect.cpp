@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/check.h"
+#include "base/secret.h"
 #include "transport/fabric/engine.h"
 
 namespace dlobd::transport::fabric {
@@ -65,11 +66,12 @@ base::Task<base::Result<void>> Engine::connect(
     return std::any_of(peers_.begin(), peers_.end(),
                        [](const Peer& each) { return each.outstanding > 0; });
   };
-  calls.before_sleep = [this] { watch(); };
+  calls.look = [this](base::Time now) { watch(now); };
   if (opened().provider == "shm") escape_.watch();
+  lookout_.arm(loop().now());
   progress_->start(std::move(calls));
   for (int other = rank() + 1; other < world_size(); ++other) {
-    say_hello(peer(other), PacketType::hello, Answer::asking);
+    say_hello(peer(other), PacketType::hello, Answer::asking, peer(other).key_here);
   }
   const base::Time deadline = loop().now() + options_.connect_timeout;
   const base::TimerId timer = loop().call_at(deadline, [this] { changed_.wake_all(); });
@@ -79,24 +81,23 @@ base::Task<base::Result<void>> Engine::connect(
   loop().cancel(timer);
   if (error()) co_return base::fail(*error());
   if (refused_) co_return base::fail(*refused_);
-  const std::string ranks = missing();
-  if (!ranks.empty()) {
-    co_return base::fail(base::ErrorKind::deadline_exceeded,
-                         fmt::format("peers did not connect in {} ms: ranks {}{}",
-                                     options_.connect_timeout / std::chrono::milliseconds(1), ranks,
-                                     hello_refused_.empty() ? "" : "; refused: " + hello_refused_));
+  const std::vector<int> late = missing();
+  if (!late.empty()) {
+    base::Error why = not_connected(late, options_.connect_timeout);
+    if (!hello_refused_.empty()) why.message += "; refused: " + hello_refused_;
+    co_return base::fail(std::move(why));
   }
   adapter_->forget_name();
   co_return base::Result<void>();
 }
 
-void Engine::say_hello(Peer& to, PacketType type, Answer answer) {
+void Engine::say_hello(Peer& to, PacketType type, Answer answer, std::uint64_t key) {
   Hello hello;
   hello.answer = answer;
   hello.peer = static_cast<std::uint32_t>(to.rank);
   hello.world_size = static_cast<std::uint32_t>(world_size());
+  hello.key = key;
   if (answer == Answer::asking || answer == Answer::welcome) {
-    hello.key = to.key_here;
     hello.token = options_.token;  // a wrong hello is not told ours
   }
   control(to, type, encode(hello));
@@ -116,6 +117,10 @@ void Engine::on_hello(const Header& header, std::span<const std::byte> payload) 
     return;
   }
   if (!asks && hello->answer != Answer::welcome) {
+    if (hello->key != from.key_here) {  // of nobody who has heard the hello
+      ++statistics_.strangers;
+      return;
+    }
     refused_ = base::Error(base::ErrorKind::refused,
                            fmt::format("cannot connect to a peer: rank {}: refused: {}", from.rank,
                                        describe(hello->answer)),
@@ -124,7 +129,7 @@ void Engine::on_hello(const Header& header, std::span<const std::byte> payload) 
     return;
   }
   Answer answer = Answer::welcome;
-  if (hello->token != options_.token) {
+  if (!base::same_secret(options_.token, hello->token)) {
     answer = Answer::wrong_token;
   } else if (hello->peer != static_cast<std::uint32_t>(rank()) ||
              hello->world_size != static_cast<std::uint32_t>(world_size())) {
@@ -132,20 +137,19 @@ void Engine::on_hello(const Header& header, std::span<const std::byte> payload) 
   }
   if (answer != Answer::welcome) {
     hello_refused_ = fmt::format("rank {}: {}", from.rank, describe(answer));
-    if (asks) say_hello(from, PacketType::answer, answer);
+    if (asks) say_hello(from, PacketType::answer, answer, hello->key);
     return;
   }
   from.key_there = hello->key;
   from.connected = true;
-  if (asks) say_hello(from, PacketType::answer, answer);
+  if (asks) say_hello(from, PacketType::answer, answer, from.key_here);
   changed_.wake_all();
 }
 
-std::string Engine::missing() const {
-  std::string ranks;
+std::vector<int> Engine::missing() const {
+  std::vector<int> ranks;
   for (const Peer& each : peers_) {
-    if (each.rank == rank() || each.connected) continue;
-    ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", each.rank);
+    if (each.rank != rank() && !each.connected) ranks.push_back(each.rank);
   }
   return ranks;
 }

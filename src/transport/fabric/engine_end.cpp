@@ -1,5 +1,6 @@
 // How an endpoint over libfabric ends, or a link of it: broken, failed, silent, or in order.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -144,11 +145,12 @@ bool Engine::drain() {
 }
 
 // Links on which nothing moves although something should.
-void Engine::watch() {
-  const base::Time now = loop().now();
-  if (now < next_watch_ || stuck_) return;
-  next_watch_ = now + options_.peer_timeout / 8;
+void Engine::watch(base::Time now) {
+  if (now < lookout_.due() || stuck_) return;
+  const bool on_time = lookout_.on_time(now);
+  lookout_.arm(now);
   for (Peer& each : peers_) {
+    if (!on_time) each.progress = now;
     if (each.broken || each.idle() || now - each.progress < options_.peer_timeout) continue;
     break_link(each, base::ErrorKind::deadline_exceeded,
                fmt::format("posted bytes made no progress for {} ms",
@@ -157,11 +159,11 @@ void Engine::watch() {
   }
 }
 
-std::string Engine::without_bye() const {
-  std::string ranks;
+std::vector<int> Engine::without_bye() const {
+  std::vector<int> ranks;
   for (const Peer& each : peers_) {
     if (!each.connected || each.broken || (each.said_bye() && each.idle())) continue;
-    ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", each.rank);
+    ranks.push_back(each.rank);
   }
   return ranks;
 }
@@ -172,19 +174,17 @@ base::Task<base::Result<void>> Engine::shutdown() {
   for (Peer& each : peers_) {
     if (each.connected && !each.broken) control(each, PacketType::bye, {});
   }
-  const base::Time deadline = loop().now() + options_.peer_timeout;
-  const base::TimerId timer = loop().call_at(deadline, [this] { changed_.wake_all(); });
-  while (!error() && !without_bye().empty() && loop().now() < deadline) co_await changed_.wait();
-  loop().cancel(timer);
+  const std::function<bool()> over = [this] { return error() || without_bye().empty(); };
+  co_await wait_for(changed_, over, options_.peer_timeout);
   if (error()) co_return base::fail(*error());
-  const std::string late = without_bye();
+  const std::vector<int> late = without_bye();
   progress_->stop();
-  if (!late.empty()) {
-    const auto waited = options_.peer_timeout / std::chrono::milliseconds(1);
+  if (late.empty()) co_return base::Result<void>();
+  if (stuck_) {  // it cannot hear them: whose fault that is, the membership finds out
     co_return base::fail(base::ErrorKind::deadline_exceeded,
-                         fmt::format("peers did not say goodbye in {} ms: ranks {}", waited, late));
+                         fmt::format("no goodbye could be heard: ranks {}", fmt::join(late, ", ")));
   }
-  co_return base::Result<void>();
+  co_return base::fail(no_goodbye(late, options_.peer_timeout));
 }
 
 }  // namespace dlobd::transport::fabric

@@ -85,6 +85,7 @@ void Progress::turn() {
   turned_ = now;
   const bool idle = now - busy_ >= patience(now);
   const bool found = burst(idle, now);
+  if (running_) calls_.look(now);
   if (!running_) return;
   if (found) {
     busy_ = loop_.now();  // what was found may have taken its time
@@ -131,8 +132,6 @@ bool Progress::burst(bool once, base::Time& now) {
 }
 
 void Progress::sleep() {
-  calls_.before_sleep();
-  if (!running_) return;
   base::Duration longest = next_nap_;
   next_nap_ = std::min(nap_, std::max(kFirstNap, next_nap_ * 2));
   const bool waits = descriptor_ && calls_.may_wait();

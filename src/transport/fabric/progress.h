@@ -21,10 +21,10 @@ namespace dlobd::transport::fabric {
 class Progress : public std::enable_shared_from_this<Progress> {
  public:
   struct Calls {
-    std::function<std::size_t()> poll;  // returns how much it found
-    std::function<bool()> may_wait;     // the descriptor will tell of the next
-    std::function<bool()> expects;      // something posted is not through: it will come soon
-    std::function<void()> before_sleep;
+    std::function<std::size_t()> poll;         // returns how much it found
+    std::function<bool()> may_wait;            // the descriptor will tell of the next
+    std::function<bool()> expects;             // something posted is not through: it will come soon
+    std::function<void(base::Time now)> look;  // at the end of each turn
   };
   // descriptor: -1 for none; not closed here.
   Progress(base::Loop& loop, base::Duration spin, base::Duration nap, int descriptor);

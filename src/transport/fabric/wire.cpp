@@ -74,6 +74,9 @@ base::Result<Header> parse_header(std::span<const std::byte> bytes) {
   header.key = load<std::uint64_t>(at + 24);
   header.bytes = load<std::uint64_t>(at + 32);
   header.sender_ready = base::Time(static_cast<std::int64_t>(load<std::uint64_t>(at + 40)));
+  if (load<std::uint8_t>(at + 3) != 0) {
+    return corrupt_packet("a packet has bits set that must be zero");
+  }
   const std::size_t payload = bytes.size() - kHeaderBytes;
   std::size_t due = 0;
   if (header.type == PacketType::message) {

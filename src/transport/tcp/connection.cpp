@@ -39,7 +39,8 @@ Connection::Connection(base::Loop& loop, Socket socket, const Options& options, 
       calls_(calls),
       owner_(owner),
       peer_(peer),
-      buffer_(kBufferBytes) {}
+      buffer_(kBufferBytes),
+      lookout_(options.peer_timeout) {}
 
 void Connection::open() {
   auto configured = configure(socket_, options_);
@@ -282,7 +283,8 @@ void Connection::close() {
 void Connection::watch() {
   if (watching_) return;
   watching_ = true;
-  loop_.call_after(options_.peer_timeout / 4, [weak = weak_from_this()] {
+  lookout_.arm(loop_.now());
+  loop_.call_at(lookout_.due(), [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;
     self->watching_ = false;
@@ -293,6 +295,7 @@ void Connection::watch() {
 void Connection::check_progress() {
   if (head_ == nullptr && !in_payload_) return;
   const base::Time now = loop_.now();
+  if (!lookout_.on_time(now)) send_progress_ = receive_progress_ = now;
   const bool send_stalled = head_ != nullptr && now - send_progress_ >= options_.peer_timeout;
   const bool receive_stalled = in_payload_ && now - receive_progress_ >= options_.peer_timeout;
   if (!send_stalled && !receive_stalled) {

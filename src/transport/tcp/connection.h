@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "base/lookout.h"
 #include "base/loop.h"
 #include "base/result.h"
 #include "base/unique_function.h"
@@ -63,7 +64,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   [[nodiscard]] int peer() const { return peer_; }
   [[nodiscard]] bool is_open() const { return open_; }
-  [[nodiscard]] bool has_queued() const { return head_ != nullptr; }
   bool said_bye = false;  // the peer, here
 
   // The two-sided payload that is being received (the endpoint puts it here in place()).
@@ -104,6 +104,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::span<std::byte> rest_;  // of the payload that is being received
 
   bool watching_ = false;
+  base::Lookout lookout_;
   base::Time send_progress_{0};     // when the socket last took bytes, or the queue began
   base::Time receive_progress_{0};  // when bytes last came
 };

@@ -1,7 +1,6 @@
 #include "transport/tcp/endpoint.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -14,6 +13,21 @@ namespace {
 // Below, a message is not worth several frames.
 constexpr std::size_t kStripeBytes = 128 * 1024;
 constexpr std::size_t kStripeAlignment = 4096;
+// No peer can be so far ahead of a message that is still to come.
+constexpr std::uint64_t kFarthest = 1U << 14;
+
+base::Result<void> check_sequence(std::uint64_t sequence, std::uint64_t next) {
+  if (sequence < next) {
+    return base::fail(base::ErrorKind::corrupt_data,
+                      fmt::format("a message that has arrived before: number {}", sequence));
+  }
+  if (sequence - next > kFarthest) {
+    return base::fail(base::ErrorKind::corrupt_data,
+                      fmt::format("a message has a number that is not to come: {}, the next is {}",
+                                  sequence, next));
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -163,11 +177,7 @@ base::Task<base::Result<void>> TcpEndpoint::verdict() {
 base::Result<std::span<std::byte>> TcpEndpoint::place(Connection& from, const FrameHeader& header) {
   DLOBD_TRY_VOID(checked, check_frame(header, region_sizes_));
   if (header.type == FrameType::bye) return std::span<std::byte>();
-  Peer& source = peer(from.peer());
-  if (header.sequence < source.next_received) {
-    return base::fail(base::ErrorKind::corrupt_data,
-                      fmt::format("a message that has arrived before: number {}", header.sequence));
-  }
+  DLOBD_TRY_VOID(numbered, check_sequence(header.sequence, peer(from.peer()).next_received));
   if (header.type == FrameType::message) {
     from.message.resize(header.bytes);
     return std::span<std::byte>(from.message);
@@ -182,27 +192,24 @@ base::Result<void> TcpEndpoint::complete(Connection& from, const FrameHeader& he
     return {};
   }
   Peer& source = peer(from.peer());
-  if (header.bytes == header.total_bytes && header.sequence == source.next_received) {
+  // Again: another connection may have brought it meanwhile.
+  DLOBD_TRY_VOID(numbered, check_sequence(header.sequence, source.next_received));
+  if (header.bytes == header.total_bytes && header.sequence == source.next_received &&
+      !source.partial.contains(header.sequence)) {
     ++source.next_received;
     deliver(from.peer(), header, std::move(from.message));
   } else {
     Partial& partial = source.partial[header.sequence];
-    partial.header = header;
-    partial.bytes += header.bytes;
+    DLOBD_TRY_VOID(added, partial.add(header, source.connections.size()));
     if (header.type == FrameType::message) partial.payload = std::move(from.message);
-    if (partial.bytes > header.total_bytes) {
-      return base::fail(base::ErrorKind::corrupt_data,
-                        fmt::format("a message has more bytes than it should: {} of {}",
-                                    partial.bytes, header.total_bytes));
-    }
   }
   from.message.clear();
   while (!source.partial.empty()) {
     const auto first = source.partial.begin();
     Partial& partial = first->second;
-    if (first->first != source.next_received || partial.bytes < partial.header.total_bytes) break;
+    if (first->first != source.next_received || !partial.is_whole()) break;
     ++source.next_received;
-    deliver(from.peer(), partial.header, std::move(partial.payload));
+    deliver(from.peer(), partial.header(), std::move(partial.payload));
     source.partial.erase(first);
   }
   return {};
@@ -255,12 +262,6 @@ std::vector<int> TcpEndpoint::without_bye() const {
 base::Task<base::Result<void>> TcpEndpoint::shutdown() {
   if (error()) co_return base::fail(*error());
   leaving_ = true;
-  std::vector<int> late;
-  const base::TimerId deadline = loop().call_after(options_.peer_timeout, [this, &late] {
-    late = without_bye();
-    close_all();
-    changed_.wake_all();
-  });
   // The frames of a connection go in order: each goodbye comes after all that was written.
   base::TaskGroup goodbyes(loop());
   for (const Peer& each : peers_) {
@@ -268,21 +269,14 @@ base::Task<base::Result<void>> TcpEndpoint::shutdown() {
       if (connection != nullptr) goodbyes.spawn(say_bye(connection));
     }
   }
+  const std::function<bool()> all_said = [this] { return without_bye().empty(); };
+  co_await wait_for(changed_, all_said, options_.peer_timeout);
+  const std::vector<int> late = without_bye();
+  if (!late.empty()) close_all();
   auto said = co_await goodbyes.join();
-  while (!error() && !without_bye().empty()) co_await changed_.wait();
-  loop().cancel(deadline);
   if (error()) co_return base::fail(*error());
   close_all();
-  if (!late.empty()) {
-    // A peer that runs says it at once: this one does not, or its bytes do not come through.
-    base::Error why(
-        base::ErrorKind::peer_lost,
-        fmt::format("no goodbye in {} ms: ranks {}",
-                    options_.peer_timeout / std::chrono::milliseconds(1), fmt::join(late, ", ")),
-        late.front());
-    link_broke(late.front(), why);
-    co_return base::fail(std::move(why));
-  }
+  if (!late.empty()) co_return base::fail(no_goodbye(late, options_.peer_timeout));
   co_return said;
 }
 

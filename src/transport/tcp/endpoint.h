@@ -11,6 +11,7 @@
 // Threads: belongs to the loop's thread; destroyed before the loop.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "transport/tcp/connection.h"
 #include "transport/tcp/listener.h"
 #include "transport/tcp/options.h"
+#include "transport/tcp/partial.h"
 
 namespace dlobd::transport::tcp {
 
@@ -48,18 +50,12 @@ class TcpEndpoint final : public Endpoint, private Connection::Owner {
   void failed() override;
 
  private:
-  // A message of which some frames are in, or which came before an earlier one.
-  struct Partial {
-    FrameHeader header;
-    std::uint64_t bytes = 0;  // so far
-    std::vector<std::byte> payload;
-  };
   struct Peer {
     Descriptor descriptor;
     std::vector<std::shared_ptr<Connection>> connections;  // null until connected
     std::uint64_t next_sent = 0;
     std::uint64_t next_received = 0;
-    std::map<std::uint64_t, Partial> partial;
+    std::map<std::uint64_t, Partial> partial;  // by sequence
     bool broken = false;
   };
 
@@ -69,7 +65,7 @@ class TcpEndpoint final : public Endpoint, private Connection::Owner {
   Hello judge(const Hello& greeting);
   void adopt(int rank, int number, Socket socket);
   // The ranks that are not connected yet.
-  [[nodiscard]] std::string missing() const;
+  [[nodiscard]] std::vector<int> missing() const;
 
   FrameHeader header_of(FrameType type, int rank, Notification notification, Traffic traffic,
                         std::size_t bytes);

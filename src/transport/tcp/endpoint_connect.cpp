@@ -5,6 +5,7 @@
 #include <asio/redirect_error.hpp>
 
 #include "base/check.h"
+#include "base/secret.h"
 #include "transport/tcp/endpoint.h"
 
 namespace dlobd::transport::tcp {
@@ -46,13 +47,8 @@ base::Task<base::Result<void>> TcpEndpoint::connect(
   while (!error() && !missing().empty() && loop().now() < deadline) co_await changed_.wait();
   loop().cancel(timer);
   if (error()) co_return base::fail(*error());
-  const std::string ranks = missing();
-  if (!ranks.empty()) {
-    co_return base::fail(
-        base::ErrorKind::deadline_exceeded,
-        fmt::format("peers did not connect in {} ms: ranks {}",
-                    options_.connect_timeout / std::chrono::milliseconds(1), ranks));
-  }
+  const std::vector<int> late = missing();
+  if (!late.empty()) co_return base::fail(not_connected(late, options_.connect_timeout));
   co_return base::Result<void>();
 }
 
@@ -107,7 +103,7 @@ base::Task<base::Result<void>> TcpEndpoint::greet(Socket& socket, int rank, int 
     co_return base::fail(base::ErrorKind::refused,
                          fmt::format("refused: {}", describe(answer->answer)));
   }
-  if (answer->token != options_.token || answer->rank != hello.peer) {
+  if (!base::same_secret(options_.token, answer->token) || answer->rank != hello.peer) {
     co_return base::fail(base::ErrorKind::refused, "somebody else answers there");
   }
   co_return base::Result<void>();
@@ -119,7 +115,7 @@ Hello TcpEndpoint::judge(const Hello& greeting) {
   answer.peer = greeting.rank;
   answer.world_size = static_cast<std::uint32_t>(world_size());
   answer.connection = greeting.connection;
-  if (greeting.token != options_.token) {
+  if (!base::same_secret(options_.token, greeting.token)) {
     answer.answer = Answer::wrong_token;
   } else if (greeting.answer != Answer::asking || greeting.peer != answer.rank ||
              greeting.world_size != answer.world_size || greeting.rank >= answer.rank ||
@@ -145,12 +141,12 @@ void TcpEndpoint::adopt(int rank, int number, Socket socket) {
   connection->open();
 }
 
-std::string TcpEndpoint::missing() const {
-  std::string ranks;
+std::vector<int> TcpEndpoint::missing() const {
+  std::vector<int> ranks;
   for (int other = 0; other < static_cast<int>(peers_.size()); ++other) {
     const auto& connections = peers_[static_cast<std::size_t>(other)].connections;
     if (std::find(connections.begin(), connections.end(), nullptr) == connections.end()) continue;
-    ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", other);
+    ranks.push_back(other);
   }
   return ranks;
 }
