@@ -50,6 +50,7 @@ class RunView {
   metrics::Progress progress_;
   std::set<int> met_;  // ranks that have started
   std::size_t rows_shown_ = 0;
+  std::uint64_t samples_ = 0;  // in these
   std::size_t evaluations_shown_ = 0;
 };
 
