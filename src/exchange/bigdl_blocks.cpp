@@ -35,7 +35,7 @@
 // and its result, gradients between job 2's launch and its result; the driver launches a job when
 // all results of the one before have come. Blocks of gradients change in job 1, blocks of weights
 // in job 2. A slot is written only when its worker has asked, and is read before it asks again.
-// Settled slices of the parameters land in rank 0's master_, which holds nothing else there; the
+// Settled slices of the parameters land with rank 0's owner, which holds nothing else there; the
 // ranks meet again before they settle once more.
 //
 // Stragglers (BigDlDrop; bigdl_drop.h has the driver's rule). From the launch of job 1 a pass may
@@ -44,8 +44,9 @@
 // and reports itself cut off; in job 2 the mean is over the n passes that were over in time (times
 // 1/n), or, where the launch says 0, there is no update. Messages and bytes are the same in each
 // step. Zeros add nothing: x + 0 is x, but for a -0, whose sign the update does not show. Until the
-// pass that was cut off is over, it alone has the arena: the own slice is updated in master_,
-// weights that were fetched stay in their slots, and if it outlasts a step they are never read.
+// pass that was cut off is over, it alone has the arena: the own slice is updated in the owner's
+// memory, weights that were fetched stay in their slots, and if it outlasts a step they are never
+// read.
 #include "exchange/bigdl_blocks.h"
 
 #include <fmt/format.h>
@@ -53,8 +54,6 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
-
-#include "exchange/buffer.h"
 
 namespace dlobd::exchange {
 
@@ -67,24 +66,13 @@ using transport::Traffic;
 
 BigDlBlocks::BigDlBlocks(Context context, BigDlDefects defects)
     : context_(context),
-      defects_(defects),
       rank_(context.endpoint.rank()),
       workers_(context.layout.workers),
       driver_(context.layout.workers),
       memory_(context),
       fetcher_(context, memory_, defects.lookup_per_block),
       server_(context, memory_),
-      master_(make_buffer("master", context.arena.size(), context.arena.backing())),
-      parameters_(context.endpoint, master_.parameters(), bigdl::region::parameters,
-                  bigdl::kind::settled_parameters, memory_.slices(),
-                  "a settled slice of the parameters"),
-      momentum_(context.endpoint, context.optimizer.momentum(), bigdl::region::momentum,
-                bigdl::kind::settled_momentum, memory_.slices(), "a momentum slice") {
-  auto& endpoint = context_.endpoint;
-  endpoint.register_memory(bigdl::region::parameters, std::as_writable_bytes(master_.parameters()));
-  endpoint.register_memory(bigdl::region::momentum,
-                           std::as_writable_bytes(context.optimizer.momentum()));
-}
+      owner_(context, memory_, defects) {}
 
 std::span<float> BigDlBlocks::part(std::span<float> whole, int slice) const {
   const compute::Range range = memory_.slice_of(slice);
@@ -149,15 +137,12 @@ base::Task<base::Result<void>> BigDlBlocks::begin_job() {
 
 // What the arena holds is where training starts from: by now a checkpoint has been read into it.
 base::Task<base::Result<void>> BigDlBlocks::publish_weights_first() {
-  const std::span<float> start = part(context_.arena.parameters(), rank_);
-  const std::span<float> master = part(master_.parameters(), rank_);
-  if (holds_numbers()) std::copy(start.begin(), start.end(), master.begin());
-  const Block block = own_block(Sort::weights, rank_);
-  context_.kernels.truncate(memory_.own(block), start);
+  owner_.start();
+  owner_.publish();
   server_.start();
   Control control;
   control.say = Say::registration;
-  control.block = block;
+  control.block = own_block(Sort::weights, rank_);
   auto told = co_await bigdl::say(context_.endpoint, driver_, bigdl::kind::to_driver, 0, control);
   co_return told;
 }
@@ -225,17 +210,16 @@ base::Task<base::Result<StepOutcome>> BigDlBlocks::finish_step() {
     const auto scope = context_.phases.enter(Phase::exchange);
     auto fetched = co_await get_gradients();
     DLOBD_CO_CHECK(fetched);
-    if (finished > 0) sum_gradients(finished);
+    if (finished > 0) owner_.average(finished);
   }
   if (finished > 0) {
     const auto scope = context_.phases.enter(Phase::update);
-    update();
+    owner_.update(step_);
   } else {
     ++discards_;
   }
   const auto scope = context_.phases.enter(Phase::exchange);
-  context_.kernels.truncate(memory_.own(own_block(Sort::weights, rank_)),
-                            part(master_.parameters(), rank_));
+  owner_.publish();
   result_due_ = true;
   co_return StepOutcome::parameters_replaced;
 }
@@ -249,7 +233,7 @@ base::Task<base::Result<void>> BigDlBlocks::put_gradients() {
     const std::span<std::uint16_t> block = memory_.own(control.block);
     if (!cut_off_) {
       context_.kernels.truncate(block, part(context_.arena.gradients(), owner));
-    } else if (holds_numbers()) {
+    } else if (context_.arena.backing() == compute::Backing::memory) {
       std::fill(block.begin(), block.end(), std::uint16_t{0});
     }
     if (registered_) continue;
@@ -264,66 +248,6 @@ base::Task<base::Result<void>> BigDlBlocks::get_gradients() {
   bigdl::BlockFetcher::Here keep = [](int) {};  // in its slot: the sum has an order
   auto fetched = co_await fetcher_.fetch_all(Sort::gradients, std::move(keep));
   co_return fetched;
-}
-
-void BigDlBlocks::sum_gradients(int finished) {
-  const std::span<float> mean = part(master_.gradients(), rank_);
-  const auto block_from = [&](int worker) {
-    return worker == rank_ ? memory_.own(own_block(Sort::gradients, rank_))
-                           : memory_.slot(worker, mean.size());
-  };
-  const auto& kernels = context_.kernels;
-  if (defects_.truncate_each_add) {
-    const std::span<std::uint16_t> sum = memory_.slot(rank_, mean.size());
-    const std::span<std::uint16_t> first = block_from(0);
-    if (holds_numbers()) std::copy(first.begin(), first.end(), sum.begin());
-    for (int worker = 1; worker < workers_; ++worker) {
-      kernels.add_truncated(sum, block_from(worker));
-    }
-    kernels.widen(mean, sum);
-  } else {
-    kernels.widen(mean, block_from(0));
-    for (int worker = 1; worker < workers_; ++worker) {
-      kernels.add_widened(mean, block_from(worker));
-    }
-  }
-  kernels.scale(mean, 1.0F / static_cast<float>(finished));
-}
-
-void BigDlBlocks::update() {
-  const std::span<float> momentum = part(context_.optimizer.momentum(), rank_);
-  if (!hidden_momentum_.empty()) {
-    std::copy(hidden_momentum_.begin(), hidden_momentum_.end(), momentum.begin());
-    hidden_momentum_.clear();
-  }
-  context_.optimizer.update(step_, memory_.slice_of(rank_), part(master_.parameters(), rank_),
-                            part(master_.gradients(), rank_));
-}
-
-base::Task<base::Result<void>> BigDlBlocks::settle(Settle what) {
-  auto parameters = co_await parameters_.gather();
-  DLOBD_CO_CHECK(parameters);
-  const std::span<float> whole = master_.parameters();
-  if (rank_ == 0 && holds_numbers()) {
-    std::copy(whole.begin(), whole.end(), context_.arena.parameters().begin());
-  }
-  if (what == Settle::parameters) co_return base::Result<void>();
-  if (defects_.momentum_not_saved) {
-    hide_momentum();
-    co_return base::Result<void>();
-  }
-  auto momentum = co_await momentum_.gather();
-  co_return momentum;
-}
-
-// Rank 0's buffer is what a snapshot saves; the next update finds its momentum again.
-void BigDlBlocks::hide_momentum() {
-  if (rank_ > 0 || !holds_numbers()) return;
-  const std::span<float> momentum = context_.optimizer.momentum();
-  const std::span<float> own = part(momentum, rank_);
-  if (hidden_momentum_.empty()) hidden_momentum_.assign(own.begin(), own.end());
-  const bool adagrad = context_.optimizer.settings().kind == OptimizerKind::adagrad;
-  std::fill(momentum.begin(), momentum.end(), adagrad ? kAdagradStart : 0.0F);
 }
 
 base::Task<base::Result<void>> BigDlBlocks::leave() {

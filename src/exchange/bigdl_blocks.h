@@ -11,19 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "exchange/bigdl_owner.h"
 #include "exchange/bigdl_protocol.h"
 #include "exchange/bigdl_transfer.h"
 #include "exchange/exchange.h"
-#include "exchange/gather_slices.h"
 
 namespace dlobd::exchange {
-
-// true: as the real stack does it.
-struct BigDlDefects {
-  bool truncate_each_add = true;   // gradients are cut to 16 bits again after every addition
-  bool lookup_per_block = true;    // the driver is asked where a block is whenever it is fetched
-  bool momentum_not_saved = true;  // a snapshot's momentum is as it was before the first step
-};
 
 class BigDlBlocks final : public Exchange {
  public:
@@ -36,7 +29,7 @@ class BigDlBlocks final : public Exchange {
   void cut_off() override;
   base::Task<base::Result<StepOutcome>> finish_step() override;
   // Rank 0 holds the float32 parameters afterwards; the others keep what they have.
-  base::Task<base::Result<void>> settle(Settle what) override;
+  base::Task<base::Result<void>> settle(Settle what) override { return owner_.settle(what); }
   base::Task<base::Result<void>> leave() override;
   [[nodiscard]] std::vector<std::string> remarks() const override;
 
@@ -50,29 +43,17 @@ class BigDlBlocks final : public Exchange {
   base::Task<base::Result<void>> put_gradients();
   base::Task<base::Result<void>> get_gradients();
   void use_weights(int owner);
-  void sum_gradients(int finished);
-  void update();
-  void hide_momentum();
   [[nodiscard]] bigdl::Block own_block(bigdl::Sort sort, int slice) const;
   [[nodiscard]] std::span<float> part(std::span<float> whole, int slice) const;
-  [[nodiscard]] bool holds_numbers() const {
-    return context_.arena.backing() == compute::Backing::memory;
-  }
 
   Context context_;
-  BigDlDefects defects_;
   int rank_;
   int workers_;
   int driver_;
   bigdl::BlockMemory memory_;
   bigdl::BlockFetcher fetcher_;
   bigdl::BlockServer server_;
-  // Of the own slice the weights in float32 and the mean gradient, for a pass may be using the
-  // arena; of the others, on rank 0, what was settled.
-  compute::ParameterArena master_;
-  GatherSlices parameters_;
-  GatherSlices momentum_;
-  std::vector<float> hidden_momentum_;  // of the own slice, while rank 0's shows zeros
+  bigdl::SliceOwner owner_;
   std::uint64_t step_ = 0;
   base::Time launched_at_{0};
   std::optional<base::Duration> limit_;  // of the pass, from then on

@@ -6,12 +6,11 @@
 //   gradient_ready(view)     in backward order, during the backward pass; may start communication
 //   finish_step()            after it; says who updates the parameters
 //
-// A design that cuts stragglers off gives the pass a deadline. A pass that is not over by then runs
-// on beside the rest of its step and the steps that follow, each of which is cut off as well as
-// long as it does: cut_off() comes before finish_step(), and begin_pass() waits for its end.
-//
 // and, where it needs the whole model (evaluation, snapshot, end), settle() on every worker, and
 // leave() once after the last. Of the ranks that hold no replica, see service.h.
+// A design that cuts stragglers off gives a pass a deadline. One that misses it runs on beside the
+// rest of its step, which ends without it (cut_off(), finish_step()), and beside the steps that
+// follow, until it is over: only then another begins (begin_pass()).
 // The constructor registers the regions of the protocol; connect the endpoint after it.
 // Errors: those of the endpoint. Belongs to the loop's thread. The same code runs on both clocks.
 #pragma once

@@ -251,7 +251,7 @@ TEST_F(JobFixture, StragglersAreCutOffAndTheRecordSaysWhichSteps) {
       cut_off_in_all += steps;
     }
   }
-  EXPECT_GT(cut_off_in_all, 40U);
+  EXPECT_GT(cut_off_in_all, seeds(40));
 }
 
 TEST_F(JobFixture, ARunIsTheSameWhateverDecidesNoTrajectory) {
