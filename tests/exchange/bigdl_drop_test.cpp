@@ -218,7 +218,9 @@ TEST(BigDlDrops, AStragglerHoldsTheOthersUpNoLongerThanTheThreshold) {
     base::Duration gone = threshold;
     for (; passes.at(step) == Pass::never_begun; ++step) {
       gone += steps.at(step).wall;
-      if (step < 16) EXPECT_EQ(steps.at(step).wall, threshold) << step;
+      if (step < 16) {
+        EXPECT_EQ(steps.at(step).wall, threshold) << step;
+      }
     }
     EXPECT_GT(step, 15U);
     EXPECT_LE(gone, waiting.at(10));
