@@ -42,6 +42,18 @@ std::size_t columns_of_stderr() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
+// Of the rows that have one: none where a straggler was cut off. Otherwise no number.
+double mean_loss(const std::vector<const metrics::StepRow*>& step) {
+  double sum = 0;
+  double rows = 0;
+  for (const auto* row : step) {
+    if (row->samples == 0) continue;
+    sum += row->loss;
+    ++rows;
+  }
+  return sum / rows;
+}
+
 }  // namespace
 
 void complain(const base::Error& error) {
@@ -189,15 +201,15 @@ std::optional<metrics::ProgressPoint> RunView::news() {
   const auto& rows = recorder_.steps();
   const auto& evaluations = recorder_.evaluations();
   if (rows.size() == rows_shown_ && evaluations.size() == evaluations_shown_) return std::nullopt;
-  rows_shown_ = rows.size();
+  for (; rows_shown_ < rows.size(); ++rows_shown_) samples_ += rows[rows_shown_].samples;
   evaluations_shown_ = evaluations.size();
   const auto step = stacks::loss_is_local(config_.design) ? latest_of_rank_0() : latest_of_all();
   if (step.empty()) return std::nullopt;
   metrics::ProgressPoint point;
   point.epoch = step.front()->epoch;
   point.step = step.front()->step + 1;
-  point.samples = point.step * config_.batch.global;
-  for (const auto* row : step) point.loss += row->loss / static_cast<double>(step.size());
+  point.samples = samples_;
+  point.loss = mean_loss(step);
   if (!evaluations.empty()) point.accuracy = evaluations.back().accuracy;
   return point;
 }

@@ -75,6 +75,7 @@ class RunView {
   std::set<int> met_;    // ranks that have started
   std::string opening_;  // lines to be shown before the live one
   std::size_t rows_shown_ = 0;
+  std::uint64_t samples_ = 0;  // in these
   std::size_t evaluations_shown_ = 0;
 
   metrics::Progress progress_;  // the drawing thread's

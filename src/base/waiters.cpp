@@ -1,5 +1,7 @@
 #include "base/waiters.h"
 
+#include "base/check.h"
+
 namespace dlobd::base {
 
 Task<void> Waiters::wait() {
@@ -33,6 +35,26 @@ Task<Result<void>> TaskGroup::join() {
   while (running_ > 0) co_await waiters_.wait();
   if (error_) co_return base::fail(*error_);
   co_return Result<void>();
+}
+
+void Background::start(Task<void> task) {
+  CHECK(!running_, "a task runs in the background already");
+  running_ = true;
+  loop_.spawn(run(std::move(task)));
+}
+
+Task<void> Background::run(Task<void> task) {
+  co_await std::move(task);
+  running_ = false;
+  waiters_.wake_all();
+}
+
+Task<bool> Background::ended(std::optional<Time> deadline) {
+  TimerId timer;
+  if (running_ && deadline) timer = loop_.call_at(*deadline, [this] { waiters_.wake_all(); });
+  while (running_ && !(deadline && loop_.now() >= *deadline)) co_await waiters_.wait();
+  loop_.cancel(timer);
+  co_return !running_;
 }
 
 }  // namespace dlobd::base

@@ -3,6 +3,7 @@
 //   Event     set once, waited for by any number
 //   Queue<T>  pushed by some, popped by others; fail() ends every pop with the error
 //   TaskGroup runs several Result<void> coroutines at once; join() gives the first error
+//   Background runs one coroutine beside its owner, who waits for it no longer than it likes
 //
 // Resuming goes through the loop's queue, never inside set() or push(), so nothing runs
 // re-entrantly.
@@ -101,6 +102,23 @@ class TaskGroup {
   Waiters waiters_;
   std::size_t running_ = 0;
   std::optional<Error> error_;
+};
+
+class Background {
+ public:
+  explicit Background(Loop& loop) : loop_(loop), waiters_(loop) {}
+
+  // While nothing else runs here. This must outlive the task: ended() before it goes.
+  void start(Task<void> task);
+  // Waits until nothing runs, or until the deadline: whether nothing runs.
+  Task<bool> ended(std::optional<Time> deadline = std::nullopt);
+
+ private:
+  Task<void> run(Task<void> task);
+
+  Loop& loop_;
+  Waiters waiters_;
+  bool running_ = false;
 };
 
 }  // namespace dlobd::base

@@ -4,7 +4,8 @@
 //
 //                  worker r                                   driver
 //   begin_step     <-------------------- launch job 1 ------- to all, once all have registered a
-//                                                             block of weights, or done job 2
+//                                                             block of weights, or done job 2:
+//                                                             how long a pass may take
 //     GET WEIGHTS  for each other owner p, four at a time:
 //                  where is the weight block of p? ---------> (a defect: asked each time)
 //                  <------------------------------- p ------- location
@@ -14,8 +15,8 @@
 //   finish_step
 //     PUT GRADIENTS  all gradients, cut to 16 bits, one block for each owner: nothing moves
 //                  (the first time, each block is registered ------> driver)
-//                  result of job 1 -------------------------> when N have come:
-//                  <-------------------- launch job 2 ------- to all
+//                  result of job 1: its time ---------------> when N have come:
+//                  <-------------------- launch job 2 ------- to all: how many passes count
 //     AGGREGATE    look up and fetch the N-1 blocks of gradients for slice r, four at a time;
 //                  block 0 + block 1 + ... + block N-1, in that order, times 1/N
 //     UPDATE       SGD on slice r, in float32; the result is cut into the weight block, in place
@@ -34,15 +35,25 @@
 // and its result, gradients between job 2's launch and its result; the driver launches a job when
 // all results of the one before have come. Blocks of gradients change in job 1, blocks of weights
 // in job 2. A slot is written only when its worker has asked, and is read before it asks again.
-// Settled slices land in rank 0's arena after their owners have been launched into job 2, so after
-// rank 0's backward pass; its update leaves foreign slices alone, and the next get weights, which
-// follows its own settle(), replaces them.
+// Settled slices of the parameters land with rank 0's owner, which holds nothing else there; the
+// ranks meet again before they settle once more.
+//
+// Stragglers (BigDlDrop; bigdl_drop.h has the driver's rule). From the launch of job 1 a pass may
+// take as long as the launch says: getting weights, waiting for a pass of an earlier step that was
+// cut off and still runs, and its own. If it is not over by then, the worker puts blocks of zeros
+// and reports itself cut off; in job 2 the mean is over the n passes that were over in time (times
+// 1/n), or, where the launch says 0, there is no update. Messages and bytes are the same in each
+// step. Zeros add nothing: x + 0 is x, but for a -0, whose sign the update does not show. Until the
+// pass that was cut off is over, it alone has the arena: the own slice is updated in the owner's
+// memory, weights that were fetched stay in their slots, and if it outlasts a step they are never
+// read.
 #include "exchange/bigdl_blocks.h"
 
-#include <algorithm>
-#include <utility>
+#include <fmt/format.h>
 
-#include "exchange/buffer.h"
+#include <algorithm>
+#include <limits>
+#include <utility>
 
 namespace dlobd::exchange {
 
@@ -55,25 +66,13 @@ using transport::Traffic;
 
 BigDlBlocks::BigDlBlocks(Context context, BigDlDefects defects)
     : context_(context),
-      defects_(defects),
       rank_(context.endpoint.rank()),
       workers_(context.layout.workers),
       driver_(context.layout.workers),
       memory_(context),
       fetcher_(context, memory_, defects.lookup_per_block),
       server_(context, memory_),
-      parameters_(context.endpoint, context.arena.parameters(), bigdl::region::parameters,
-                  bigdl::kind::settled_parameters, memory_.slices(),
-                  "a settled slice of the parameters"),
-      momentum_(context.endpoint, context.optimizer.momentum(), bigdl::region::momentum,
-                bigdl::kind::settled_momentum, memory_.slices(), "a momentum slice"),
-      master_(make_buffer("master", memory_.slice_of(rank_).size(), context.arena.backing())) {
-  auto& endpoint = context_.endpoint;
-  endpoint.register_memory(bigdl::region::parameters,
-                           std::as_writable_bytes(context.arena.parameters()));
-  endpoint.register_memory(bigdl::region::momentum,
-                           std::as_writable_bytes(context.optimizer.momentum()));
-}
+      owner_(context, memory_, defects) {}
 
 std::span<float> BigDlBlocks::part(std::span<float> whole, int slice) const {
   const compute::Range range = memory_.slice_of(slice);
@@ -92,11 +91,36 @@ base::Task<base::Result<void>> BigDlBlocks::begin_step(std::uint64_t step) {
   auto begun = co_await begin_job();
   DLOBD_CO_CHECK(begun);
   step_ = step;
+  cut_off_ = false;
   auto launch = co_await launched(1);
   DLOBD_CO_CHECK(launch);
+  launched_at_ = context_.endpoint.loop().now();
+  limit_.reset();
+  if (*launch != bigdl::kNoTime) limit_ = base::Duration(*launch);
   const auto scope = context_.phases.enter(Phase::exchange);
   auto weights = co_await get_weights();
+  getting_weights_ = context_.endpoint.loop().now() - launched_at_;
+  ++steps_;
   co_return weights;
+}
+
+std::optional<base::Time> BigDlBlocks::pass_deadline() const {
+  if (!limit_) return std::nullopt;
+  return launched_at_ + *limit_;
+}
+
+void BigDlBlocks::begin_pass() {
+  if (arena_in_use_) {
+    arena_in_use_ = false;
+    for (int owner = 0; owner < workers_; ++owner) use_weights(owner);
+  }
+  pass_began_ = context_.endpoint.loop().now();
+}
+
+void BigDlBlocks::cut_off() {
+  cut_off_ = true;
+  arena_in_use_ = true;
+  ++cut_offs_;
 }
 
 base::Task<base::Result<void>> BigDlBlocks::begin_job() {
@@ -113,42 +137,50 @@ base::Task<base::Result<void>> BigDlBlocks::begin_job() {
 
 // What the arena holds is where training starts from: by now a checkpoint has been read into it.
 base::Task<base::Result<void>> BigDlBlocks::publish_weights_first() {
-  const std::span<float> start = part(context_.arena.parameters(), rank_);
-  if (holds_numbers()) std::copy(start.begin(), start.end(), master_.parameters().begin());
-  const Block block = own_block(Sort::weights, rank_);
-  context_.kernels.truncate(memory_.own(block), start);
+  owner_.start();
+  owner_.publish();
   server_.start();
   Control control;
   control.say = Say::registration;
-  control.block = block;
+  control.block = own_block(Sort::weights, rank_);
   auto told = co_await bigdl::say(context_.endpoint, driver_, bigdl::kind::to_driver, 0, control);
   co_return told;
 }
 
-base::Task<base::Result<void>> BigDlBlocks::launched(int job) {
+base::Task<base::Result<std::int64_t>> BigDlBlocks::launched(int job) {
   const auto scope = context_.phases.enter(Phase::schedule);
   auto arrival = co_await context_.endpoint.next(bigdl::kind::launch);
   DLOBD_CO_CHECK(arrival);
   auto control = bigdl::read_control(*arrival);
   DLOBD_CO_CHECK(control);
+  const std::int64_t least = job == 1 ? bigdl::kNoTime : 0;
+  const std::int64_t most = job == 1 ? std::numeric_limits<std::int64_t>::max() / 2 : workers_;
   if (arrival->source != driver_ || control->say != Say::launch || control->value != job ||
-      arrival->index != static_cast<std::uint32_t>(step_)) {
+      arrival->index != static_cast<std::uint32_t>(step_) || control->amount < least ||
+      control->amount > most) {
     co_return bigdl::out_of_place(*arrival, "a launch");
   }
-  co_return base::Result<void>();
+  co_return control->amount;
 }
 
 base::Task<base::Result<void>> BigDlBlocks::tell_result(int job, bool last) {
   Control control;
   control.say = last ? Say::last_result : Say::result;
   control.value = job;
-  if (job == 2) result_due_ = false;
+  if (job == 1) {
+    const base::Duration pass = context_.endpoint.loop().now() - pass_began_;
+    control.amount = cut_off_ ? bigdl::kNoTime : (getting_weights_ + pass).count();
+  } else {
+    result_due_ = false;
+  }
   return bigdl::say(context_.endpoint, driver_, bigdl::kind::to_driver,
                     static_cast<std::uint32_t>(step_), control);
 }
 
 base::Task<base::Result<void>> BigDlBlocks::get_weights() {
-  bigdl::BlockFetcher::Here use = [this](int owner) { use_weights(owner); };
+  bigdl::BlockFetcher::Here use = [this](int owner) {
+    if (!arena_in_use_) use_weights(owner);
+  };
   auto fetched = co_await fetcher_.fetch_all(Sort::weights, std::move(use));
   co_return fetched;
 }
@@ -173,18 +205,21 @@ base::Task<base::Result<StepOutcome>> BigDlBlocks::finish_step() {
   }
   auto launch = co_await launched(2);
   DLOBD_CO_CHECK(launch);
+  const auto finished = static_cast<int>(*launch);
   {
     const auto scope = context_.phases.enter(Phase::exchange);
-    auto summed = co_await aggregate_gradients();
-    DLOBD_CO_CHECK(summed);
+    auto fetched = co_await get_gradients();
+    DLOBD_CO_CHECK(fetched);
+    if (finished > 0) owner_.average(finished);
   }
-  {
+  if (finished > 0) {
     const auto scope = context_.phases.enter(Phase::update);
-    update();
+    owner_.update(step_);
+  } else {
+    ++discards_;
   }
   const auto scope = context_.phases.enter(Phase::exchange);
-  context_.kernels.truncate(memory_.own(own_block(Sort::weights, rank_)),
-                            part(context_.arena.parameters(), rank_));
+  owner_.publish();
   result_due_ = true;
   co_return StepOutcome::parameters_replaced;
 }
@@ -195,7 +230,12 @@ base::Task<base::Result<void>> BigDlBlocks::put_gradients() {
     Control control;
     control.say = Say::registration;
     control.block = own_block(Sort::gradients, owner);
-    context_.kernels.truncate(memory_.own(control.block), part(context_.arena.gradients(), owner));
+    const std::span<std::uint16_t> block = memory_.own(control.block);
+    if (!cut_off_) {
+      context_.kernels.truncate(block, part(context_.arena.gradients(), owner));
+    } else if (context_.arena.backing() == compute::Backing::memory) {
+      std::fill(block.begin(), block.end(), std::uint16_t{0});
+    }
     if (registered_) continue;
     registrations.spawn(bigdl::say(context_.endpoint, driver_, bigdl::kind::to_driver, 0, control));
   }
@@ -204,71 +244,10 @@ base::Task<base::Result<void>> BigDlBlocks::put_gradients() {
   co_return told;
 }
 
-base::Task<base::Result<void>> BigDlBlocks::aggregate_gradients() {
+base::Task<base::Result<void>> BigDlBlocks::get_gradients() {
   bigdl::BlockFetcher::Here keep = [](int) {};  // in its slot: the sum has an order
   auto fetched = co_await fetcher_.fetch_all(Sort::gradients, std::move(keep));
-  DLOBD_CO_CHECK(fetched);
-  sum_gradients();
-  co_return base::Result<void>();
-}
-
-void BigDlBlocks::sum_gradients() {
-  const std::span<float> mean = part(context_.arena.gradients(), rank_);
-  const auto block_from = [&](int worker) {
-    return worker == rank_ ? memory_.own(own_block(Sort::gradients, rank_))
-                           : memory_.slot(worker, mean.size());
-  };
-  const auto& kernels = context_.kernels;
-  if (defects_.truncate_each_add) {
-    const std::span<std::uint16_t> sum = memory_.slot(rank_, mean.size());
-    const std::span<std::uint16_t> first = block_from(0);
-    if (holds_numbers()) std::copy(first.begin(), first.end(), sum.begin());
-    for (int worker = 1; worker < workers_; ++worker) {
-      kernels.add_truncated(sum, block_from(worker));
-    }
-    kernels.widen(mean, sum);
-  } else {
-    kernels.widen(mean, block_from(0));
-    for (int worker = 1; worker < workers_; ++worker) {
-      kernels.add_widened(mean, block_from(worker));
-    }
-  }
-  kernels.scale(mean, 1.0F / static_cast<float>(workers_));
-}
-
-void BigDlBlocks::update() {
-  const std::span<float> weights = part(context_.arena.parameters(), rank_);
-  const std::span<float> master = master_.parameters().first(weights.size());
-  const std::span<float> momentum = part(context_.optimizer.momentum(), rank_);
-  if (!hidden_momentum_.empty()) {
-    std::copy(hidden_momentum_.begin(), hidden_momentum_.end(), momentum.begin());
-    hidden_momentum_.clear();
-  }
-  if (holds_numbers()) std::copy(master.begin(), master.end(), weights.begin());
-  context_.optimizer.update(step_, memory_.slice_of(rank_));
-  if (holds_numbers()) std::copy(weights.begin(), weights.end(), master.begin());
-}
-
-base::Task<base::Result<void>> BigDlBlocks::settle(Settle what) {
-  auto parameters = co_await parameters_.gather();
-  DLOBD_CO_CHECK(parameters);
-  if (what == Settle::parameters) co_return base::Result<void>();
-  if (defects_.momentum_not_saved) {
-    hide_momentum();
-    co_return base::Result<void>();
-  }
-  auto momentum = co_await momentum_.gather();
-  co_return momentum;
-}
-
-// Rank 0's buffer is what a snapshot saves; the next update finds its momentum again.
-void BigDlBlocks::hide_momentum() {
-  if (rank_ > 0 || !holds_numbers()) return;
-  const std::span<float> momentum = context_.optimizer.momentum();
-  const std::span<float> own = part(momentum, rank_);
-  if (hidden_momentum_.empty()) hidden_momentum_.assign(own.begin(), own.end());
-  const bool adagrad = context_.optimizer.settings().kind == OptimizerKind::adagrad;
-  std::fill(momentum.begin(), momentum.end(), adagrad ? kAdagradStart : 0.0F);
+  co_return fetched;
 }
 
 base::Task<base::Result<void>> BigDlBlocks::leave() {
@@ -286,6 +265,21 @@ base::Task<base::Result<void>> BigDlBlocks::leave() {
   co_await server_.stopped();
   if (context_.endpoint.error()) co_return base::fail(*context_.endpoint.error());
   co_return base::Result<void>();
+}
+
+std::vector<std::string> BigDlBlocks::remarks() const {
+  std::vector<std::string> remarks;
+  if (cut_offs_ > 0) {
+    remarks.push_back(
+        fmt::format("a straggler was cut off, its gradients not counted: rank {}, {} of {} steps",
+                    rank_, cut_offs_, steps_));
+  }
+  if (rank_ == 0 && discards_ > 0) {
+    remarks.push_back(
+        fmt::format("updates were discarded, for too many stragglers were cut off: {} of {} steps",
+                    discards_, steps_));
+  }
+  return remarks;
 }
 
 }  // namespace dlobd::exchange

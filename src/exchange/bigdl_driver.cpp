@@ -9,15 +9,18 @@ using bigdl::Say;
 using transport::Arrival;
 using transport::Traffic;
 
-BigDlDriver::BigDlDriver(Context context)
+BigDlDriver::BigDlDriver(Context context, BigDlDrop drop)
     : endpoint_(context.endpoint),
       workers_(context.layout.workers),
       sends_(context.endpoint.loop()),
+      drop_(drop, workers_),
       heard_(static_cast<std::size_t>(workers_)) {}
 
 base::Task<base::Result<void>> BigDlDriver::serve(std::uint64_t first_step) {
   auto done = co_await run_jobs(first_step);
-  if (done) say_to_all(bigdl::kind::request, Say::farewell, Traffic::apart);
+  Control farewell;
+  farewell.say = Say::farewell;
+  if (done) say_to_all(bigdl::kind::request, farewell, Traffic::apart);
   auto sent = co_await sends_.join();
   DLOBD_CO_CHECK(done);
   co_return sent;
@@ -30,8 +33,11 @@ base::Task<base::Result<void>> BigDlDriver::run_jobs(std::uint64_t first_step) {
   bool go_on = *met;
   for (; go_on; ++step_) {
     for (int job = 1; job <= 2; ++job) {
-      job_ = job;
-      say_to_all(bigdl::kind::launch, Say::launch, Traffic::control);
+      Control launch;
+      launch.say = Say::launch;
+      launch.value = job;
+      launch.amount = amount_of(job);
+      say_to_all(bigdl::kind::launch, launch, Traffic::control);
       auto done = co_await hear_all(job);
       DLOBD_CO_CHECK(done);
       go_on = *done;
@@ -40,10 +46,14 @@ base::Task<base::Result<void>> BigDlDriver::run_jobs(std::uint64_t first_step) {
   co_return base::Result<void>();
 }
 
-void BigDlDriver::say_to_all(transport::Kind kind, Say what, Traffic traffic) {
-  Control control;
-  control.say = what;
-  control.value = job_;
+// What goes with the launch of a job: how long a pass may take, or how many were over in time.
+std::int64_t BigDlDriver::amount_of(int job) {
+  if (job == 2) return drop_.end_iteration();
+  const auto limit = drop_.limit();
+  return limit ? limit->count() : bigdl::kNoTime;
+}
+
+void BigDlDriver::say_to_all(transport::Kind kind, const Control& control, Traffic traffic) {
   for (int worker = 0; worker < workers_; ++worker) {
     sends_.spawn(
         bigdl::say(endpoint_, worker, kind, static_cast<std::uint32_t>(step_), control, traffic));
@@ -70,13 +80,7 @@ base::Result<void> BigDlDriver::hear(const Arrival& arrival) {
     case Say::registration: return enrol(arrival, control);
     case Say::look_up: return answer(arrival, control.block);
     case Say::result:
-    case Say::last_result:
-      if (job_ == 0 || control.value != job_ ||
-          arrival.index != static_cast<std::uint32_t>(step_) ||
-          (job_ == 1 && control.say == Say::last_result)) {
-        return bigdl::out_of_place(arrival, "a result");
-      }
-      return check_in(arrival, control.say == Say::last_result);
+    case Say::last_result: return take_result(arrival, control);
     case Say::leave:
       if (job_ == 0) return check_in(arrival, true);
       break;
@@ -104,6 +108,18 @@ base::Result<void> BigDlDriver::answer(const Arrival& arrival, const bigdl::Bloc
   control.block = block;
   control.value = found->second;
   sends_.spawn(bigdl::say(endpoint_, arrival.source, bigdl::kind::answer, arrival.index, control));
+  return {};
+}
+
+base::Result<void> BigDlDriver::take_result(const Arrival& arrival, const Control& control) {
+  const bool last = control.say == Say::last_result;
+  const bool cut_off = control.amount == bigdl::kNoTime;
+  if (job_ == 0 || control.value != job_ || arrival.index != static_cast<std::uint32_t>(step_) ||
+      (job_ == 1 && last) || control.amount < bigdl::kNoTime || (cut_off && !drop_.limit())) {
+    return bigdl::out_of_place(arrival, "a result");
+  }
+  DLOBD_TRY_VOID(heard, check_in(arrival, last));
+  if (job_ == 1 && !cut_off) drop_.finish(arrival.source, base::Duration(control.amount));
   return {};
 }
 

@@ -24,6 +24,11 @@ std::span<std::uint16_t> halves(const compute::ParameterArena& memory, std::size
 
 using ControlBytes = std::array<std::byte, kControlBytes>;
 
+bool has_amount(Say say) {
+  return say == Say::launch || say == Say::result || say == Say::last_result;
+}
+
+// Five words: say, sort, slice, from, value. An amount lies where slice and from do.
 ControlBytes encode(const Control& control) {
   const std::array<std::int32_t, 5> words = {
       static_cast<std::int32_t>(control.say), static_cast<std::int32_t>(control.block.sort),
@@ -34,6 +39,7 @@ ControlBytes encode(const Control& control) {
     base::store(at, word);
     at += sizeof word;
   }
+  if (has_amount(control.say)) base::store(bytes.data() + 2 * sizeof words[0], control.amount);
   return bytes;
 }
 
@@ -52,8 +58,12 @@ base::Result<Control> read_control(const transport::Arrival& arrival) {
   const auto say = reader.integer<std::uint32_t>();
   const auto sort = reader.integer<std::uint32_t>();
   Control control;
-  control.block.slice = reader.integer<std::int32_t>();
-  control.block.from = reader.integer<std::int32_t>();
+  if (has_amount(static_cast<Say>(say))) {
+    control.amount = reader.integer<std::int64_t>();
+  } else {
+    control.block.slice = reader.integer<std::int32_t>();
+    control.block.from = reader.integer<std::int32_t>();
+  }
   control.value = reader.integer<std::int32_t>();
   if (!reader.good() || reader.left() > 0 || say > static_cast<std::uint32_t>(Say::farewell) ||
       sort > static_cast<std::uint32_t>(Sort::gradients)) {

@@ -49,20 +49,25 @@ struct Block {
 
 enum class Say : std::uint32_t {
   registration,  // to the driver: I hold `block`
-  result,        // my task of job `value` is done
+  result,        // my task of job `value` is done; of job 1: in `amount` ns, or it was cut off
   last_result,   // likewise, and I want no further job
   look_up,       // where is `block`?
   leave,         // I want no job at all
   location,      // from the driver: rank `value` holds `block`
-  launch,        // a task of job `value`
+  launch,        // a task of job `value`; 1: within `amount` ns; 2: `amount` workers have finished
   fetch,         // to a worker: give me `block`
   farewell,      // from the driver: nobody wants anything any more
 };
 
+// Of a launch of job 1: takes as long as it takes. Of a result of job 1: was cut off.
+inline constexpr std::int64_t kNoTime = -1;
+
+// About a block or about an amount, never both.
 struct Control {
   Say say = Say::leave;
   Block block;
   int value = 0;
+  std::int64_t amount = 0;  // of a launch or a result
 };
 
 // Of every control message.

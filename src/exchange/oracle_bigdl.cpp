@@ -1,5 +1,6 @@
 #include "exchange/oracle_bigdl.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -32,18 +33,27 @@ Values BigDlOracle::next_weights() const {
   return weights;
 }
 
-float BigDlOracle::mean(const std::vector<float>& values) const {
+float BigDlOracle::mean(const std::vector<float>& values, std::size_t finished) const {
   float sum = cut(values.front());
   for (std::size_t worker = 1; worker < values.size(); ++worker) {
     sum += cut(values[worker]);
     if (defects_.truncate_each_add) sum = cut(sum);
   }
-  return sum * (1.0F / static_cast<float>(values.size()));
+  return sum * (1.0F / static_cast<float>(finished));
 }
 
-void BigDlOracle::step(std::uint64_t step, const std::vector<Values>& gradients) {
+void BigDlOracle::step(std::uint64_t step, std::vector<Values> gradients, std::vector<Pass> passes,
+                       bool discarded) {
+  passes.resize(gradients.size(), Pass::finished);
   const Values weights = next_weights();
-  for (Values& each : computed_) each = weights;
+  std::size_t finished = gradients.size();
+  for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
+    if (passes[worker] != Pass::never_begun) computed_[worker] = weights;
+    if (passes[worker] == Pass::finished) continue;
+    std::fill(gradients[worker].begin(), gradients[worker].end(), 0.0F);
+    --finished;
+  }
+  if (discarded) return;
   momentum_hidden_ = false;
   Values means(master_.size());
   std::vector<float> of_workers(gradients.size());
@@ -51,7 +61,7 @@ void BigDlOracle::step(std::uint64_t step, const std::vector<Values>& gradients)
     for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
       of_workers[worker] = gradients[worker][i];
     }
-    means[i] = mean(of_workers);
+    means[i] = mean(of_workers, finished);
   }
   plain_sgd(views_, settings_, step, {0, master_.size()}, master_, means, momentum_);
 }
@@ -67,10 +77,7 @@ void BigDlOracle::settle(Settle what) {
 }
 
 Values BigDlOracle::parameters(int worker) const {
-  Values values = computed_.at(static_cast<std::size_t>(worker));
-  const compute::Range own = front_loaded_slice(values.size(), workers_, worker);
-  for (std::size_t i = own.begin; i < own.end; ++i) values[i] = master_[i];
-  return values;
+  return computed_.at(static_cast<std::size_t>(worker));
 }
 
 // A slice of the own, and on worker 0 what the last snapshot has gathered.

@@ -16,8 +16,12 @@ class BigDlOracle {
   BigDlOracle(std::vector<compute::ParameterView> views, const Values& parameters, int workers,
               BigDlDefects defects, OptimizerSettings settings);
 
-  // gradients[r]: of worker r, mean over its own batch.
-  void step(std::uint64_t step, const std::vector<Values>& gradients);
+  // What has become of a worker's pass in a step; of one that was cut off, whether it had begun.
+  enum class Pass { finished, cut_off, never_begun };
+  // gradients[r]: of worker r, mean over its own batch. Where passes were cut off: passes[r], and
+  // whether the update was discarded.
+  void step(std::uint64_t step, std::vector<Values> gradients, std::vector<Pass> passes = {},
+            bool discarded = false);
   void settle(Settle what);
   // The weights that all workers compute with in the next step.
   [[nodiscard]] Values next_weights() const;
@@ -28,8 +32,9 @@ class BigDlOracle {
 
   // The upper 16 bits, as a float.
   static float cut(float value);
-  // The mean of one element over the workers, as its owner takes it.
-  [[nodiscard]] float mean(const std::vector<float>& values) const;
+  // The mean of one element over the workers that have finished, as its owner takes it; the
+  // values of the others are 0.
+  [[nodiscard]] float mean(const std::vector<float>& values, std::size_t finished) const;
 
  private:
   std::vector<compute::ParameterView> views_;
@@ -38,7 +43,7 @@ class BigDlOracle {
   OptimizerSettings settings_;
   Values master_;                 // float32, each slice as its owner holds it
   Values momentum_;               // likewise
-  std::vector<Values> computed_;  // by worker: its arena outside its own slice
+  std::vector<Values> computed_;  // by worker: its arena
   bool momentum_hidden_ = false;  // on worker 0, since the last snapshot
   Values gathered_momentum_;      // on worker 0, by the last snapshot
 };

@@ -123,8 +123,9 @@ RunSummary summarize(const SummaryInput& input) {
     first_step = std::max(first_step, first.totals.wall);
     last = std::max(last, end(final));
     const bool counts = !input.loss_is_local || number == ranks.begin()->first;
+    // Of a step that was cut off there is no loss.
     const auto samples = counts ? static_cast<double>(final.samples) : 0;
-    loss += final.loss * samples;
+    if (samples > 0) loss += final.loss * samples;
     weight += samples;
     const auto started = input.training_started_unix_ns.find(number);
     if (started == input.training_started_unix_ns.end()) {

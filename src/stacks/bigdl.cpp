@@ -38,8 +38,9 @@ std::unique_ptr<exchange::Exchange> make_bigdl_worker(const Design& design,
   return std::make_unique<exchange::BigDlBlocks>(context, defects);
 }
 
-std::unique_ptr<exchange::Service> make_bigdl_driver(const Design&, exchange::Context context) {
-  return std::make_unique<exchange::BigDlDriver>(context);
+std::unique_ptr<exchange::Service> make_bigdl_driver(const Design& design,
+                                                     exchange::Context context) {
+  return std::make_unique<exchange::BigDlDriver>(context, design.bigdl_drop);
 }
 
 // Of a worker: N-1 copies of its block of weights go out, and a block of gradients for each other
@@ -76,6 +77,19 @@ StepTraffic bigdl_traffic(const Design& design, const Views& views, exchange::La
   return traffic;
 }
 
+void explain_drop(Page& page, const exchange::BigDlDrop& drop, int workers) {
+  if (drop.share == 0) return;
+  page.paragraph(
+      "  stragglers ",
+      fmt::format("From step {} on, a pass that is not over within a threshold is cut off: its "
+                  "block is zeros, and the mean is over the others. Every {} steps the threshold "
+                  "is taken anew, so that {} of their {} passes are cut off ({:g} %). Where more "
+                  "than {:g} % of a step's are, it makes no update.",
+                  drop.warm_up + drop.every, drop.every, drop.wanted(workers),
+                  drop.every * static_cast<std::uint64_t>(workers), 100 * drop.share,
+                  100 * drop.most));
+}
+
 void explain_bigdl(Page& page, const Design& design, const Views& views, exchange::Layout layout) {
   std::vector<Owned> owned;
   for (int rank = 0; rank < layout.workers; ++rank) {
@@ -110,7 +124,67 @@ void explain_bigdl(Page& page, const Design& design, const Views& views, exchang
   page.paragraph("  update     ",
                  "SGD over the own slice, in float32; cut to 16 bits, it is the next step's block "
                  "of weights. r reports to the driver: a barrier.");
+  explain_drop(page, design.bigdl_drop, layout.workers);
 }
+
+base::Result<void> accept_drop_percentage(Design& design, std::string_view value) {
+  DLOBD_TRY(given, share(value));
+  design.bigdl_drop.share = given;
+  return {};
+}
+
+base::Result<void> accept_max_drop_percentage(Design& design, std::string_view value) {
+  DLOBD_TRY(given, share(value));
+  design.bigdl_drop.most = given;
+  return {};
+}
+
+base::Result<void> accept_drop_warm_up(Design& design, std::string_view value) {
+  DLOBD_TRY(steps, whole_number(value, 0, 1'000'000));
+  design.bigdl_drop.warm_up = static_cast<std::uint64_t>(steps);
+  return {};
+}
+
+base::Result<void> accept_drop_every(Design& design, std::string_view value) {
+  DLOBD_TRY(steps, whole_number(value, 1, 10'000));
+  design.bigdl_drop.every = static_cast<std::uint64_t>(steps);
+  return {};
+}
+
+base::Result<void> check_drop(const Design& design, int workers) {
+  const exchange::BigDlDrop& drop = design.bigdl_drop;
+  const auto refuse = [](std::string message) {
+    return base::fail(base::ErrorKind::invalid_argument, std::move(message));
+  };
+  for (const char* option : {"max-drop-percentage", "drop-warm-up", "drop-every"}) {
+    if (drop.share == 0 && design.options.contains(option)) {
+      return refuse(fmt::format("nobody is cut off without --drop-percentage: --{} {}", option,
+                                design.options.at(option)));
+    }
+  }
+  if (drop.share > drop.most) {
+    return refuse(fmt::format("--drop-percentage {} is more than --max-drop-percentage {}",
+                              drop.share, drop.most));
+  }
+  if (workers > 0 && drop.share > 0 && drop.wanted(workers) == 0) {
+    return refuse(fmt::format(
+        "cuts nobody off: --drop-percentage {} of {} passes ({} workers, "
+        "--drop-every {})",
+        drop.share, drop.every * static_cast<std::uint64_t>(workers), workers, drop.every));
+  }
+  return {};
+}
+
+constexpr Option kOptions[] = {
+    {"drop-percentage",
+     "Share of the passes to cut off as stragglers, a fraction: 0.04 is 4 of 100 (default: 0)",
+     accept_drop_percentage},
+    {"max-drop-percentage",
+     "Where more of a step's passes are cut off, a fraction, it makes no update (default: 0.5)",
+     accept_max_drop_percentage},
+    {"drop-warm-up", "Steps before stragglers are looked for (default: 200)", accept_drop_warm_up},
+    {"drop-every", "Steps between two thresholds for stragglers (default: 100)", accept_drop_every},
+};
 
 }  // namespace
 
@@ -125,12 +199,13 @@ const Stack kBigDl = {
     "no payload.",
     "As in BigDL's DistriOptimizer: owners, blocks, pulls and their order, the pool of four, "
     "look-ups and two jobs of N tasks at a real driver process, 16-bit elements and the order of "
-    "additions, where the optimizer runs, batches that begin at random offsets. Left out: the JVM, "
+    "additions, where the optimizer runs, batches that begin at random offsets, and stragglers cut "
+    "off by BigDL's rule where --drop-percentage asks for it. Left out: the JVM, "
     "Spark's scheduler with its serialised tasks (here a launch is one small message), "
-    "acknowledgements of registrations, several sub-models per worker, dropping of stragglers, "
+    "acknowledgements of registrations, several sub-models per worker, "
     "retries. So the cost of scheduling here is a lower bound of BigDL's.",
-    {},
-    nullptr,
+    kOptions,
+    check_drop,
     &kBigDlImproved,
     nullptr,
     // Spark's block transfer knows TCP alone, and its engine is MKL.

@@ -90,6 +90,10 @@ base::Result<void> set_option(Design& design, const std::string& word, std::stri
     }
     return refuse(fmt::format("{}: --{} {}", accepted.error().message, word, value));
   }
+  if (design.behaviour == Behaviour::improved) {
+    return refuse(fmt::format("the improved design of the stack {} takes no --{}: {}", design.stack,
+                              word, value));
+  }
   return refuse(fmt::format("the stack {} takes no --{}: {}", design.stack, word, value));
 }
 
@@ -130,6 +134,15 @@ base::Result<std::int64_t> whole_number(std::string_view value, std::int64_t lea
   if (error != std::errc() || end != value.data() + value.size() || number < least ||
       number > most) {
     return refuse(fmt::format("must be a whole number from {} to {}", least, most));
+  }
+  return number;
+}
+
+base::Result<double> share(std::string_view value) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || !(number >= 0 && number < 1)) {
+    return refuse("must be a fraction from 0 to below 1 (0.04 is 4 of 100)");
   }
   return number;
 }

@@ -18,6 +18,7 @@
 #include "compute/processor.h"
 #include "compute/wire_element.h"
 #include "exchange/allreduce.h"
+#include "exchange/bigdl_drop.h"
 #include "exchange/exchange.h"
 #include "exchange/service.h"
 #include "exchange/shard_pieces.h"
@@ -52,6 +53,7 @@ struct Design {
   exchange::AllReduceOptions all_reduce;       // of the exchange allreduce
   exchange::TfRingOptions tf_ring;             // of the exchange tf_ring, but for its defect
   exchange::TfPsOptions tf_ps;                 // of the exchange tf_ps, but for its defect
+  exchange::BigDlDrop bigdl_drop;              // of the exchange bigdl_blocks
   std::map<std::string, std::string> options;  // that were chosen, by name, for the record
   exchange::ShardPushOptions shard_push;       // of the exchange shard_push
   // false for a stack that has no such defect.

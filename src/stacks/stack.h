@@ -73,6 +73,8 @@ extern const Stack kTensorFlowOnSparkPsImproved;
 // A whole number from `least` to `most`, for options.
 base::Result<std::int64_t> whole_number(std::string_view value, std::int64_t least,
                                         std::int64_t most);
+// A fraction from 0 to below 1.
+base::Result<double> share(std::string_view value);
 
 // A defect that is faithful.
 Defect defect(std::string name, std::string explanation);

@@ -34,11 +34,18 @@ std::string key_of(std::string option) {
   return option;
 }
 
+template <class Number>
+std::optional<Number> whole(const std::string& value) {
+  Number number{};
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size()) return std::nullopt;
+  return number;
+}
+
 // A number where it is one.
 nlohmann::json json_of(const std::string& value) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error == std::errc() && end == value.data() + value.size()) return number;
+  if (const auto integer = whole<std::int64_t>(value)) return *integer;
+  if (const auto real = whole<double>(value)) return *real;
   return value;
 }
 

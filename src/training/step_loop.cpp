@@ -38,6 +38,13 @@ bool StepLoop::pause_is_due() const {
 }
 
 Task<Result<End>> StepLoop::run() {
+  auto end = co_await run_steps();
+  // What a pass uses does not go while it runs, however the steps have ended.
+  co_await pass_.ended();
+  co_return end;
+}
+
+Task<Result<End>> StepLoop::run_steps() {
   auto started = parts_.train.start_epoch(at_.epoch, at_.batch);
   DLOBD_CO_CHECK(started);
   bool reached = false;
@@ -75,24 +82,25 @@ Task<Result<void>> StepLoop::step() {
   phases.begin_step();
   settled_.reset();
 
-  std::optional<batches::Batch> batch;
+  batches::Batch batch;
   {
     const auto scope = phases.enter(Phase::feed);
     auto got = co_await next_batch();
     DLOBD_CO_CHECK(got);
-    batch = std::move(*got);
+    batch = std::move(**got);
   }
   {
     const auto scope = phases.enter(Phase::exchange);
     auto begun = co_await parts_.exchange.begin_step(at_.step);
     DLOBD_CO_CHECK(begun);
   }
+  auto passed = co_await pass(std::move(batch));
+  DLOBD_CO_CHECK(passed);
   compute::StepResult computed;
-  {
-    const auto scope = phases.enter(Phase::compute);
-    auto result = co_await parts_.replica.forward_backward(*batch, parts_.exchange);
-    DLOBD_CO_CHECK(result);
-    computed = *result;
+  if (*passed) {
+    computed = **passed;
+  } else {
+    parts_.exchange.cut_off();
   }
   if (!std::isfinite(computed.loss)) {
     co_return base::fail(ErrorKind::diverged,
@@ -120,7 +128,7 @@ Task<Result<void>> StepLoop::step() {
   row.step = at_.step;
   row.epoch = at_.epoch;
   row.samples = computed.samples;
-  row.loss = is_timed_only(parts_.config) ? std::nan("") : computed.loss;
+  row.loss = is_timed_only(parts_.config) || !*passed ? std::nan("") : computed.loss;
   row.staleness = parts_.exchange.staleness();
   row.totals = phases.end_step();
   row.totals.start -= parts_.clock_start;
@@ -130,6 +138,39 @@ Task<Result<void>> StepLoop::step() {
   ++at_.step;
   ++at_.batch;
   co_return Result<void>();
+}
+
+Task<Result<std::optional<compute::StepResult>>> StepLoop::pass(batches::Batch batch) {
+  const auto scope = parts_.phases.enter(Phase::compute);
+  const auto deadline = parts_.exchange.pass_deadline();
+  auto rest = co_await at_rest(deadline);
+  DLOBD_CO_CHECK(rest);
+  std::optional<compute::StepResult> computed;
+  if (!*rest || (deadline && parts_.loop.now() >= *deadline)) co_return computed;
+  {
+    const auto exchanging = parts_.phases.enter(Phase::exchange);
+    parts_.exchange.begin_pass();
+  }
+  batch_ = std::move(batch);
+  if (deadline) {
+    pass_.start(forward_backward());
+  } else {
+    co_await forward_backward();
+  }
+  rest = co_await at_rest(deadline);
+  DLOBD_CO_CHECK(rest);
+  if (*rest) computed = *computed_;
+  co_return computed;
+}
+
+Task<void> StepLoop::forward_backward() {
+  computed_ = co_await parts_.replica.forward_backward(batch_, parts_.exchange);
+}
+
+Task<Result<bool>> StepLoop::at_rest(std::optional<base::Time> deadline) {
+  const bool ended = co_await pass_.ended(deadline);
+  if (ended && !computed_) co_return base::fail(computed_.error());
+  co_return ended;
 }
 
 Task<Result<std::optional<batches::Batch>>> StepLoop::next_batch() {
@@ -160,6 +201,8 @@ Task<Result<bool>> StepLoop::pause() {
 
 Task<Result<void>> StepLoop::settle(exchange::Settle what) {
   if (settled_ >= what) co_return Result<void>();
+  auto rest = co_await at_rest();
+  DLOBD_CO_CHECK(rest);
   auto settled = co_await parts_.exchange.settle(what);
   DLOBD_CO_CHECK(settled);
   settled_ = what;

@@ -3,6 +3,8 @@
 //
 //   a step      feed -> begin_step -> forward and backward -> finish_step -> the local optimizer,
 //               if the exchange averaged gradients; its phases add up to its wall time
+//   cut off     a pass that the exchange gives a deadline and that misses it runs on beside what
+//               follows: a later step's pass, settling and the end wait for it
 //   in between  evaluation and snapshot, on whole parameters (Exchange::settle): outside the steps,
 //               so outside their phases, but never outside the clock
 //
@@ -16,6 +18,7 @@
 
 #include "base/loop.h"
 #include "base/result.h"
+#include "base/waiters.h"
 #include "batches/source.h"
 #include "cluster/membership.h"
 #include "compute/replica.h"
@@ -59,16 +62,23 @@ class StepLoop {
     std::uint64_t steps_per_epoch;  // as agreed
   };
 
-  StepLoop(Parts parts, Position from) : parts_(parts), at_(from) {}
+  StepLoop(Parts parts, Position from) : parts_(parts), at_(from), pass_(parts.loop) {}
 
   base::Task<base::Result<End>> run();
 
   [[nodiscard]] const Position& position() const { return at_; }
-  // What this rank has gone through, resumed part not included.
+  // What this rank has gone through in passes that count, resumed part not included.
   [[nodiscard]] std::uint64_t samples_seen() const { return samples_seen_; }
 
  private:
+  base::Task<base::Result<End>> run_steps();
   base::Task<base::Result<void>> step();
+  // Nothing: the pass was cut off.
+  base::Task<base::Result<std::optional<compute::StepResult>>> pass(batches::Batch batch);
+  base::Task<void> forward_backward();
+  // Waits for the pass that runs, until the deadline: whether none does. The error of one that has
+  // failed.
+  base::Task<base::Result<bool>> at_rest(std::optional<base::Time> deadline = std::nullopt);
   base::Task<base::Result<std::optional<batches::Batch>>> next_batch();
   // Evaluation and snapshot, where they are due. True: the target is reached.
   base::Task<base::Result<bool>> pause();
@@ -86,6 +96,9 @@ class StepLoop {
   Position at_;
   std::uint64_t samples_seen_ = 0;
   std::optional<exchange::Settle> settled_;  // of the weights after the last step
+  base::Background pass_;
+  batches::Batch batch_;                        // of the last pass that has begun
+  base::Result<compute::StepResult> computed_;  // by it
 };
 
 }  // namespace dlobd::training

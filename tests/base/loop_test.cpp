@@ -121,6 +121,29 @@ TEST(TaskGroup, JoinsAllAndGivesTheFirstErrorInTime) {
   EXPECT_EQ(joined, Time(3s));
 }
 
+Task<void> wait_for(Loop& loop, Background& background, std::vector<bool>& ended) {
+  background.start(loop.sleep_for(10s));
+  for (const auto deadline : {std::optional<Time>(3s), std::optional<Time>(2s),
+                              std::optional<Time>(20s), std::optional<Time>()}) {
+    const bool over = co_await background.ended(deadline);
+    ended.push_back(over);
+  }
+  EXPECT_EQ(loop.now(), Time(10s));
+  background.start(loop.sleep_for(1s));
+  const bool over = co_await background.ended();
+  ended.push_back(over);
+}
+
+TEST(Background, IsWaitedForUntilADeadlineAndRunsOn) {
+  VirtualLoop loop;
+  Background background(loop);
+  std::vector<bool> ended;
+  loop.spawn(wait_for(loop, background, ended));
+  loop.run();
+  EXPECT_EQ(ended, (std::vector<bool>{false, false, true, true, true}));
+  EXPECT_EQ(loop.now(), Time(11s));
+}
+
 TEST(Event, WakesAllWaiters) {
   VirtualLoop loop;
   Event event(loop);

@@ -79,6 +79,10 @@ class Refusals(RefusalTest):
         self.refused("--updates sync", "asynchronous or synchronous", stack="tensorflowonspark_ps")
         self.refused("--ranks 2 --updates synchronous --backup-workers 2", "leaves no worker to wait for",
                      stack="tensorflowonspark_ps")
+        self.refused("--drop-percentage 4", "0.04 is 4 of 100", stack="bigdl")
+        self.refused("--behaviour improved --drop-percentage 0.04", "the improved design", stack="bigdl")
+        self.refused("--drop-percentage 0.04", "the stack allreduce takes no --drop-percentage")
+        self.refused("--ranks 2 --drop-percentage 0.001", "cuts nobody off", stack="bigdl")
         self.refused("--network tpc", "did you mean tcp")
         self.refused("--provider verbs", "--provider")
         self.refused("--blas openblass", "did you mean openblas")

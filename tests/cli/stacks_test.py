@@ -67,6 +67,23 @@ class Stacks(ProgramTest):
     def test_bigdl(self):
         self.compare("bigdl")
 
+    def test_bigdl_drops_stragglers(self):
+        done = self.train("--ranks", "3", "--local-batch-size", "10", "--steps", "60", "--evaluate-every", "10",
+                          "--drop-percentage", "0.2", "--drop-warm-up", "5", "--drop-every", "5", stack="bigdl")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        record, rows = self.record()
+        self.assertEqual(record["config"]["drop_percentage"], 0.2)
+        self.assertEqual(record["config"]["drop_every"], 5)
+        self.assertEqual(record["summary"]["steps"], 60)
+        self.assertEqual(len(rows), 3 * 60)
+        for rank in range(3):
+            cut_off = [row for row in rows if int(row["rank"]) == rank and row["samples"] == "0"]
+            self.assertTrue(all(row["loss"] == "nan" and int(row["step"]) >= 10 for row in cut_off), cut_off)
+            said = [warning for warning in record["warnings"] if f"not counted: rank {rank}," in warning]
+            expected = [f"rank {rank}, {len(cut_off)} of 60 steps"] if cut_off else []
+            self.assertEqual([warning.split("counted: ")[1] for warning in said], expected)
+            self.assertEqual(record["ranks"][rank]["samples_seen"], 10 * (60 - len(cut_off)))
+
     def test_bigdl_improved(self):
         self.compare("bigdl", "--behaviour", "improved")
 

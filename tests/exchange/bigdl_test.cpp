@@ -29,7 +29,7 @@ TEST(BigDl, CutsTheSumAfterEachAdditionOrNot) {
   const auto mean = [](bool each_add, const std::vector<float>& values) {
     BigDlDefects defects;
     defects.truncate_each_add = each_add;
-    return BigDlOracle({}, {}, 1, defects, {}).mean(values);
+    return BigDlOracle({}, {}, 1, defects, {}).mean(values, values.size());
   };
   // One half of the last of the 8 bits that an element has, twice: lost one by one, kept in
   // float32.
@@ -37,6 +37,8 @@ TEST(BigDl, CutsTheSumAfterEachAdditionOrNot) {
   EXPECT_EQ(mean(false, {1, 0x1p-8F, 0x1p-8F, 0}), 0.25F + 0x1p-9F);
   // The order counts: here they are added to each other first.
   EXPECT_EQ(mean(true, {0x1p-8F, 0x1p-8F, 1, 0}), 0.25F + 0x1p-9F);
+  // The mean is over those that have finished.
+  EXPECT_EQ(BigDlOracle({}, {}, 1, {}, {}).mean({1, 0, 0.5F}, 2), 0.75F);
   // Each element is cut before it travels, toward zero.
   EXPECT_EQ(mean(true, {-1 - 0x1p-8F}), -1);
   EXPECT_EQ(mean(false, {-1 - 0x1p-8F}), -1);
@@ -148,7 +150,8 @@ class Driver : public ::testing::Test {
         optimizer_(OptimizerSettings(), arena_, compute::cpu_kernels()),
         phases_(loop_),
         driver_(Context{*endpoints_[2], arena_, optimizer_, compute::cpu_kernels(), phases_,
-                        Layout{2, 1}}) {}
+                        Layout{2, 1}},
+                BigDlDrop{}) {}
 
   void say(int worker, bigdl::Say what, bigdl::Block block = {}, int value = 0) {
     bigdl::Control control;

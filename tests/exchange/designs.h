@@ -64,6 +64,17 @@ inline stacks::Design bigdl_design(bool truncate, bool look_up, bool no_momentum
                     {"momentum_not_saved", word(no_momentum)}});
 }
 
+// Thresholds for stragglers from the second step on, taken anew in each; of so many passes some are
+// always cut off, and now and then too many.
+inline stacks::Design bigdl_drop_design(bool faithful) {
+  stacks::Design design = bigdl_design(faithful, faithful, faithful);
+  design.bigdl_drop.share = 0.5;
+  design.bigdl_drop.most = 0.6;
+  design.bigdl_drop.warm_up = 0;
+  design.bigdl_drop.every = 1;
+  return design;
+}
+
 inline stacks::Design tf_ps_design(int servers, TfPsOptions options, bool arrival_order = true) {
   stacks::Design design = design_of("tensorflowonspark_ps", "",
                                     {{"arrival_order", arrival_order ? "faithful" : "fixed"}});
@@ -98,8 +109,9 @@ inline TfPsOptions synchronous(int backup_workers = 0) {
   return options;
 }
 
-// Does the design alone, whatever the order in which messages come, decide each bit?
+// Does the design alone, whatever the order and the time in which messages come, decide each bit?
 inline bool order_is_fixed(const stacks::Design& design) {
+  if (design.bigdl_drop.share > 0) return false;
   if (design.rdma) return !design.faithful("arrival_order");
   if (design.stack != "tensorflowonspark_ps") return true;
   return design.tf_ps.synchronous() && design.tf_ps.backup_workers == 0 &&
@@ -138,6 +150,8 @@ inline std::vector<NamedDesign> all_designs() {
   all.push_back({"bigdl_faithful", bigdl_design(true, true, true)});
   all.push_back({"bigdl_fixed", bigdl_design(false, false, false)});
   all.push_back({"bigdl_asks_once", bigdl_design(true, false, true), kFewer});
+  all.push_back({"bigdl_drops", bigdl_drop_design(true)});
+  all.push_back({"bigdl_drops_fixed", bigdl_drop_design(false), kFewer});
   all.push_back({"tf_ps_asynchronous", tf_ps_design(1, asynchronous())});
   all.push_back({"tf_ps_asynchronous_3_servers", tf_ps_design(3, asynchronous()), kFewer});
   all.push_back({"tf_ps_bounded", tf_ps_design(2, asynchronous(1))});

@@ -87,6 +87,7 @@ std::vector<NamedDesign> designs() {
           {"tf_ring_packs", tf_ring_design(false, true)},
           {"bigdl_faithful", design_of("bigdl")},
           {"bigdl_fixed", design_of("bigdl", "fixed")},
+          {"bigdl_drops", bigdl_drop_design(true)},
           {"bigdl_improved", improved_design("bigdl", true)},
           {"caffeonspark_improved", improved_design("caffeonspark", true)},
           {"tf_ps_asynchronous", tf_ps_design(2, asynchronous())},

@@ -64,7 +64,8 @@ Member::Member(const GroupOptions& options, std::unique_ptr<transport::Endpoint>
       kernels_(options.backing == compute::Backing::memory ? compute::cpu_kernels()
                                                            : compute::counted_kernels()),
       optimizer_(options.optimizer, arena_, kernels_),
-      phases_(endpoint_->loop()) {
+      phases_(endpoint_->loop()),
+      pass_(endpoint_->loop()) {
   if (options.backing == compute::Backing::memory) {
     const Values start =
         options.start ? options.start->parameters : initial_parameters(arena_.size(), options.seed);
@@ -106,6 +107,7 @@ base::Task<base::Result<void>> Member::run(const std::vector<std::vector<std::by
   base::Result<void> done;
   if (exchange_) {
     done = co_await work();
+    co_await pass_.ended();
   } else {
     done = co_await service_->serve(options_.first_step);
   }
@@ -121,10 +123,12 @@ base::Task<base::Result<void>> Member::work() {
     ++steps_done;
     const auto settle = options_.settle_after.find(i);
     if (settle == options_.settle_after.end()) continue;
+    co_await pass_.ended();
     auto settled_now = co_await exchange_->settle(settle->second);
     DLOBD_CO_CHECK(settled_now);
     settled.emplace(i, held());
   }
+  co_await pass_.ended();
   auto left = co_await exchange_->leave();
   co_return left;
 }
@@ -133,9 +137,9 @@ base::Task<base::Result<void>> Member::step(std::uint64_t step) {
   phases_.begin_step();
   auto begun = co_await exchange_->begin_step(step);
   DLOBD_CO_CHECK(begun);
-  computed_with.push_back(held().parameters);
-  co_await compute(step);
-  if (held().parameters != computed_with.back()) disturbed = step;
+  const BigDlOracle::Pass passed = co_await pass(step);
+  passes.push_back(passed);
+  if (passed != BigDlOracle::Pass::finished) exchange_->cut_off();
   auto outcome = co_await exchange_->finish_step();
   DLOBD_CO_CHECK(outcome);
   if (*outcome == StepOutcome::gradients_averaged) {
@@ -149,15 +153,53 @@ base::Task<base::Result<void>> Member::step(std::uint64_t step) {
   co_return base::Result<void>();
 }
 
+// As the step loop does it.
+base::Task<BigDlOracle::Pass> Member::pass(std::uint64_t step) {
+  const auto scope = phases_.enter(metrics::Phase::compute);
+  const auto deadline = exchange_->pass_deadline();
+  bool ended = co_await pass_.ended(deadline);
+  if (!ended || (deadline && endpoint_->loop().now() >= *deadline)) {
+    computed_with.emplace_back();
+    co_return BigDlOracle::Pass::never_begun;
+  }
+  exchange_->begin_pass();
+  computed_with.push_back(held().parameters);
+  if (deadline) {
+    pass_.start(compute_alone(step));
+  } else {
+    co_await compute(step);
+  }
+  ended = co_await pass_.ended(deadline);
+  co_return ended ? BigDlOracle::Pass::finished : BigDlOracle::Pass::cut_off;
+}
+
+void Member::fill(compute::ParameterView view, std::uint64_t step,
+                  std::span<float> gradients) const {
+  fill_gradients(gradients.subspan(view.offset, view.size), options_.seed, endpoint_->rank(),
+                 options_.constant ? 0 : step, view.offset);
+}
+
+// A pass that may be cut off has the gradients to itself, too.
+base::Task<void> Member::compute_alone(std::uint64_t step) {
+  co_await compute(step);
+  if (options_.backing == compute::Backing::phantom) co_return;
+  Values given(arena_.size());
+  for (const compute::ParameterView& view : arena_.views()) fill(view, step, given);
+  const auto found = arena_.gradients();
+  if (!std::equal(given.begin(), given.end(), found.begin(), found.end())) disturbed = step;
+}
+
 base::Task<void> Member::compute(std::uint64_t step) {
+  const Values weights = held().parameters;
   base::Random delays = base::Random::of(
       {kDelays, options_.seed, static_cast<std::uint64_t>(endpoint_->rank()), step});
-  const auto scope = phases_.enter(metrics::Phase::compute);
   for (std::size_t view = arena_.views().size(); view-- > 0;) {
     if (options_.compute > base::Duration::zero()) {
       const auto most = static_cast<std::uint64_t>(options_.compute.count());
       const auto slow = options_.slow_ranks.find(endpoint_->rank());
-      const std::uint64_t times = slow == options_.slow_ranks.end() ? 1 : slow->second;
+      std::uint64_t times = slow == options_.slow_ranks.end() ? 1 : slow->second;
+      const auto slow_pass = options_.slow_passes.find({endpoint_->rank(), step});
+      if (slow_pass != options_.slow_passes.end()) times *= slow_pass->second;
       const base::Duration delay(static_cast<std::int64_t>(times * delays.below(most)));
       co_await endpoint_->loop().sleep_for(delay);
     } else {
@@ -165,11 +207,11 @@ base::Task<void> Member::compute(std::uint64_t step) {
     }
     const compute::ParameterView& each = arena_.views()[view];
     if (options_.backing == compute::Backing::memory) {
-      fill_gradients(arena_.gradients().subspan(each.offset, each.size), options_.seed,
-                     endpoint_->rank(), options_.constant ? 0 : step, each.offset);
+      fill(each, step, arena_.gradients());
     }
     exchange_->gradient_ready(view);
   }
+  if (held().parameters != weights) disturbed = step;
 }
 
 Group::Group(base::Loop& loop, GroupOptions options,

@@ -11,8 +11,10 @@
 
 #include "base/loop.h"
 #include "base/result.h"
+#include "base/waiters.h"
 #include "exchange/exchange.h"
 #include "exchange/oracle.h"
+#include "exchange/oracle_bigdl.h"
 #include "stacks/design.h"
 #include "transport/endpoint.h"
 #include "transport/simulated/network.h"
@@ -39,6 +41,8 @@ struct GroupOptions {
   // Before each gradient, a rank computes for up to this long (0: only lets others run).
   base::Duration compute{0};
   std::map<int, std::uint64_t> slow_ranks;  // that compute so many times as long
+  // Likewise, of a rank in a step.
+  std::map<std::pair<int, std::uint64_t>, std::uint64_t> slow_passes;
   // After these steps all ranks settle.
   std::map<std::uint64_t, Settle> settle_after;
   OptimizerSettings optimizer;
@@ -66,9 +70,10 @@ class Member {
   [[nodiscard]] Held held();
 
   std::optional<base::Result<void>> ended;  // nothing: still running
-  std::vector<Values> computed_with;        // by step: the weights of the forward pass
+  std::vector<Values> computed_with;        // by step: the weights of a pass that has begun
+  std::vector<BigDlOracle::Pass> passes;    // by step
   std::map<std::uint64_t, Held> settled;    // by step
-  std::optional<std::uint64_t> disturbed;   // a step whose weights changed while it computed
+  std::optional<std::uint64_t> disturbed;   // a step whose arena others changed while it computed
   std::uint64_t steps_done = 0;
   std::vector<std::uint64_t> staleness;         // by step
   std::vector<std::vector<int>> additions;      // by step: CaffeOnSpark, the peers in their order
@@ -77,7 +82,10 @@ class Member {
  private:
   base::Task<base::Result<void>> work();
   base::Task<base::Result<void>> step(std::uint64_t step);
+  base::Task<BigDlOracle::Pass> pass(std::uint64_t step);
   base::Task<void> compute(std::uint64_t step);
+  base::Task<void> compute_alone(std::uint64_t step);
+  void fill(compute::ParameterView view, std::uint64_t step, std::span<float> gradients) const;
 
   const GroupOptions& options_;
   std::unique_ptr<transport::Endpoint> endpoint_;
@@ -87,6 +95,7 @@ class Member {
   metrics::Phases phases_;
   std::unique_ptr<Exchange> exchange_;  // of a worker
   std::unique_ptr<Service> service_;    // of a server
+  base::Background pass_;
 };
 
 class Group {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "sample.h"
 
 namespace dlobd::metrics {
@@ -49,6 +51,19 @@ TEST(Summary, RateIsWorkOverTimeAfterTheWarmUp) {
   // Weighted by samples: (30 * 1 + 10 * 2) / 40.
   EXPECT_DOUBLE_EQ(*summary.loss, 1.25);
   EXPECT_FALSE(summary.test_accuracy);
+}
+
+// A straggler that was cut off in the last step has no loss to show.
+TEST(Summary, AStepThatWasCutOffHasNoSamplesAndNoLoss) {
+  auto steps = steps_of(0, 105, 30);
+  auto others = steps_of(1, 105, 10);
+  others.back().samples = 0;
+  others.back().loss = std::nan("");
+  steps.insert(steps.end(), others.begin(), others.end());
+  const RunSummary summary = summarize({steps, {}, {}, {}, 1});
+  EXPECT_EQ(summary.samples_seen, 105U * 40 - 10);
+  EXPECT_DOUBLE_EQ(*summary.samples_per_second, 3990);
+  EXPECT_DOUBLE_EQ(*summary.loss, 1);
 }
 
 TEST(Summary, TheSlowestRankSetsTheTime) {

@@ -15,6 +15,7 @@ struct Variant {
   const char* stack;
   const char* behaviour;
   const char* updates = nullptr;  // of the parameter servers
+  bool drops = false;             // BigDL's stragglers
 };
 
 class Faults : public JobFixture, public ::testing::WithParamInterface<Variant> {};
@@ -34,6 +35,7 @@ TEST_P(Faults, EverySurvivorNamesTheSameRankInTime) {
     configuration.epochs.reset();
     configuration.steps = 12;
     configuration.evaluate_every = 4;
+    if (GetParam().drops) drop_stragglers(configuration);
     auto job = make_job(configuration);
     const std::uint64_t kind = random.below(3);
     const Fault fault = kind == 0   ? Fault::kill(victim)
@@ -88,15 +90,17 @@ INSTANTIATE_TEST_SUITE_P(
     Designs, Faults,
     ::testing::Values(Variant{"caffeonspark", "faithful"}, Variant{"caffeonspark", "fixed"},
                       Variant{"bigdl", "faithful"}, Variant{"bigdl", "fixed"},
-                      Variant{"bigdl", "improved"}, Variant{"caffeonspark", "improved"},
-                      Variant{"tensorflowonspark", "faithful"},
+                      Variant{"bigdl", "faithful", nullptr, true}, Variant{"bigdl", "improved"},
+                      Variant{"caffeonspark", "improved"}, Variant{"tensorflowonspark", "faithful"},
                       Variant{"tensorflowonspark", "fixed"},
                       Variant{"tensorflowonspark", "improved"}, Variant{"allreduce", nullptr},
                       Variant{"tensorflowonspark_ps", "faithful"},
                       Variant{"tensorflowonspark_ps", "fixed", "synchronous"}),
     [](const auto& variant) {
       return std::string(variant.param.stack) +
-             (variant.param.behaviour != nullptr ? std::string("_") + variant.param.behaviour : "");
+             (variant.param.behaviour != nullptr ? std::string("_") + variant.param.behaviour
+                                                 : "") +
+             (variant.param.drops ? "_drops" : "");
     });
 
 }  // namespace

@@ -79,6 +79,21 @@ class JobFixture : public ::testing::Test {
     return config;
   }
 
+  // The job's passes take time, by a profile; about a third of them are cut off as stragglers from
+  // the third step on, for the network jitters.
+  void drop_stragglers(Config& config) {
+    const std::string path = folder_.file("profile.json");
+    const std::string profile =
+        R"({"name": "slow", "model": "softmax", "batch_size": 8, "forward_ns": 100000,)"
+        R"( "backward_ns": {"ip.weight": 50000, "ip.bias": 50000}})";
+    testing::write_file(path, std::as_bytes(std::span(profile)));
+    config.processor.kind = compute::Processor::Kind::profile;
+    config.processor.profile_path = path;
+    config.design.bigdl_drop.share = 0.3;
+    config.design.bigdl_drop.warm_up = 0;
+    config.design.bigdl_drop.every = 2;
+  }
+
   std::unique_ptr<SimulatedJob> make_job(const Config& config,
                                          metrics::RunRecorder* recorder = nullptr) {
     auto replicas = Replicas::load(config, model_, "");

@@ -1,4 +1,5 @@
 // Whole jobs in virtual time: the code that real ranks run, from joining to leaving.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -217,6 +218,42 @@ TEST_F(JobFixture, AnEvaluationAndItsSnapshotSettleOnce) {
       EXPECT_EQ(rank.apart_sent.messages, 2 * (3 + momentum)) << "rank " << rank.rank;
     }
   }
+}
+
+// Steps go on without stragglers, whose rows say so; evaluations, snapshots and the end wait for
+// passes that are still running.
+TEST_F(JobFixture, StragglersAreCutOffAndTheRecordSaysWhichSteps) {
+  std::uint64_t cut_off_in_all = 0;
+  for (std::uint64_t seed = 1; seed <= seeds(40); ++seed) {
+    Config configuration = config("bigdl", "fixed", 4);
+    drop_stragglers(configuration);
+    configuration.seed = seed;
+    configuration.epochs.reset();
+    configuration.steps = 20;
+    configuration.evaluate_every = 3;
+    if (seed % 2 == 0) configuration.checkpoint_folder = folder_.path();
+    metrics::RunRecorder recorder(run_config(configuration),
+                                  metrics::RunRecorder::Start{0, 5, metrics::RunSource::simulated});
+    auto job = make_job(configuration, &recorder);
+    const auto end = job_end(job->run());
+    ASSERT_TRUE(end.has_value()) << end.error().message;
+    const auto record = recorder.record(metrics::RunStatus::finished);
+    std::map<int, std::uint64_t> cut_off;
+    for (const auto& row : record.steps) {
+      base::Duration sum = row.totals.unattributed;
+      for (const auto phase : row.totals.phases) sum += phase;
+      EXPECT_EQ(sum, row.totals.wall);
+      if (row.samples == 0) ++cut_off[row.rank];
+    }
+    EXPECT_EQ(record.steps.size(), 4U * 20U);
+    for (const auto& [rank, steps] : cut_off) {
+      const auto said = ::testing::HasSubstr(fmt::format("rank {}, {} of 20 steps", rank, steps));
+      EXPECT_THAT(record.warnings, ::testing::Contains(said)) << "seed " << seed;
+      EXPECT_EQ(record.ranks.at(static_cast<std::size_t>(rank)).samples_seen, 8 * (20 - steps));
+      cut_off_in_all += steps;
+    }
+  }
+  EXPECT_GT(cut_off_in_all, seeds(40));
 }
 
 TEST_F(JobFixture, ARunIsTheSameWhateverDecidesNoTrajectory) {
