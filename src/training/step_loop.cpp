@@ -52,9 +52,7 @@ Task<Result<End>> StepLoop::run_steps() {
     auto may_begin = co_await parts_.member.may_begin(at_.step);
     DLOBD_CO_CHECK(may_begin);
     if (!*may_begin) {
-      // Named: g++ 12 frees the temporary of a conditional inside co_await twice.
-      std::string folder = parts_.config.checkpoint_folder;
-      if (folder.empty()) folder = parts_.config.out + "/checkpoints";
+      std::string folder = parts_.config.checkpoints();
       auto saved = co_await snapshot(folder);
       DLOBD_CO_CHECK(saved);
       co_return End::interrupted;
