@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace dlobd {
 
@@ -16,6 +18,11 @@ inline constexpr bool kSanitized = false;
 
 constexpr std::uint64_t seeds(std::uint64_t all) {
   return kSanitized ? std::clamp<std::uint64_t>(all / 40, 1, 6) : all;
+}
+
+// Of jobs.
+inline std::vector<int> sizes(std::vector<int> all, std::vector<int> sanitized) {
+  return kSanitized ? std::move(sanitized) : std::move(all);
 }
 
 }  // namespace dlobd

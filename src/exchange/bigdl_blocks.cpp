@@ -55,6 +55,8 @@
 #include <limits>
 #include <utility>
 
+#include "exchange/not_due.h"
+
 namespace dlobd::exchange {
 
 using bigdl::Block;
@@ -158,7 +160,7 @@ base::Task<base::Result<std::int64_t>> BigDlBlocks::launched(int job) {
   if (arrival->source != driver_ || control->say != Say::launch || control->value != job ||
       arrival->index != static_cast<std::uint32_t>(step_) || control->amount < least ||
       control->amount > most) {
-    co_return bigdl::out_of_place(*arrival, "a launch");
+    co_return not_due(*arrival, "a launch");
   }
   co_return control->amount;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "exchange/not_due.h"
+
 namespace dlobd::exchange {
 
 using bigdl::Control;
@@ -86,13 +88,13 @@ base::Result<void> BigDlDriver::hear(const Arrival& arrival) {
       break;
     default: break;
   }
-  return bigdl::out_of_place(arrival, "words that are not the driver's to hear");
+  return not_due(arrival, "words that are not the driver's to hear");
 }
 
 base::Result<void> BigDlDriver::enrol(const Arrival& arrival, const Control& control) {
   const bool weights = control.block.sort == bigdl::Sort::weights;
   if (weights != (job_ == 0) || !locations_.emplace(control.block, arrival.source).second) {
-    return bigdl::out_of_place(arrival, "a registration");
+    return not_due(arrival, "a registration");
   }
   if (weights) return check_in(arrival, false);
   return {};
@@ -101,7 +103,7 @@ base::Result<void> BigDlDriver::enrol(const Arrival& arrival, const Control& con
 base::Result<void> BigDlDriver::answer(const Arrival& arrival, const bigdl::Block& block) {
   const auto found = locations_.find(block);
   if (found == locations_.end()) {
-    return bigdl::out_of_place(arrival, "a question for a block that nobody has registered");
+    return not_due(arrival, "a question for a block that nobody has registered");
   }
   Control control;
   control.say = Say::location;
@@ -116,7 +118,7 @@ base::Result<void> BigDlDriver::take_result(const Arrival& arrival, const Contro
   const bool cut_off = control.amount == bigdl::kNoTime;
   if (job_ == 0 || control.value != job_ || arrival.index != static_cast<std::uint32_t>(step_) ||
       (job_ == 1 && last) || control.amount < bigdl::kNoTime || (cut_off && !drop_.limit())) {
-    return bigdl::out_of_place(arrival, "a result");
+    return not_due(arrival, "a result");
   }
   DLOBD_TRY_VOID(heard, check_in(arrival, last));
   if (job_ == 1 && !cut_off) drop_.finish(arrival.source, base::Duration(control.amount));
@@ -128,7 +130,7 @@ base::Result<void> BigDlDriver::check_in(const Arrival& arrival, bool leaving) {
   std::vector<bool>::reference heard = heard_.at(static_cast<std::size_t>(arrival.source));
   const int before = workers_ - missing_;
   if (heard || (before > 0 && leaving != (leaving_ > 0))) {
-    return bigdl::out_of_place(arrival, leaving ? "a leave" : "a result");
+    return not_due(arrival, leaving ? "a leave" : "a result");
   }
   heard = true;
   --missing_;

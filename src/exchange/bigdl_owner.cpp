@@ -14,11 +14,11 @@ SliceOwner::SliceOwner(const Context& context, const BlockMemory& memory, BigDlD
       master_(make_buffer("master", context.arena.size(), context.arena.backing())),
       parameters_(context.endpoint, master_.parameters(), region::parameters,
                   kind::settled_parameters, memory.slices(), "a settled slice of the parameters"),
-      momentum_(context.endpoint, context.optimizer.momentum(), region::momentum,
+      momentum_(context.endpoint, context.optimizer.slots(), region::momentum,
                 kind::settled_momentum, memory.slices(), "a momentum slice") {
   auto& endpoint = context_.endpoint;
   endpoint.register_memory(region::parameters, std::as_writable_bytes(master_.parameters()));
-  endpoint.register_memory(region::momentum, std::as_writable_bytes(context.optimizer.momentum()));
+  endpoint.register_memory(region::momentum, std::as_writable_bytes(context.optimizer.slots()));
 }
 
 std::span<float> SliceOwner::own(std::span<float> whole) const {
@@ -69,7 +69,7 @@ void SliceOwner::average(int finished) {
 }
 
 void SliceOwner::update(std::uint64_t step) {
-  const std::span<float> momentum = own(context_.optimizer.momentum());
+  const std::span<float> momentum = own(context_.optimizer.slots());
   if (!hidden_momentum_.empty()) {
     std::copy(hidden_momentum_.begin(), hidden_momentum_.end(), momentum.begin());
     hidden_momentum_.clear();
@@ -98,7 +98,7 @@ base::Task<base::Result<void>> SliceOwner::settle(Settle what) {
 // Rank 0's buffer is what a snapshot saves; the next update finds its momentum again.
 void SliceOwner::hide_momentum() {
   if (rank_ > 0 || !holds_numbers()) return;
-  const std::span<float> momentum = context_.optimizer.momentum();
+  const std::span<float> momentum = context_.optimizer.slots();
   const std::span<float> slice = own(momentum);
   if (hidden_momentum_.empty()) hidden_momentum_.assign(slice.begin(), slice.end());
   const bool adagrad = context_.optimizer.settings().kind == OptimizerKind::adagrad;

@@ -1,10 +1,9 @@
 #include "exchange/bigdl_protocol.h"
 
-#include <fmt/format.h>
-
 #include <array>
 
 #include "base/binary.h"
+#include "exchange/not_due.h"
 #include "exchange/slices.h"
 
 namespace dlobd::exchange::bigdl {
@@ -45,14 +44,6 @@ ControlBytes encode(const Control& control) {
 
 }  // namespace
 
-base::Failure out_of_place(const transport::Arrival& arrival, const char* what) {
-  return base::fail(base::ErrorKind::corrupt_data,
-                    fmt::format("a peer's message is not one that is due: {} from rank {}, number "
-                                "{}, {} bytes",
-                                what, arrival.source, arrival.index, arrival.bytes),
-                    arrival.source);
-}
-
 base::Result<Control> read_control(const transport::Arrival& arrival) {
   base::BinaryReader reader(arrival.payload);
   const auto say = reader.integer<std::uint32_t>();
@@ -67,7 +58,7 @@ base::Result<Control> read_control(const transport::Arrival& arrival) {
   control.value = reader.integer<std::int32_t>();
   if (!reader.good() || reader.left() > 0 || say > static_cast<std::uint32_t>(Say::farewell) ||
       sort > static_cast<std::uint32_t>(Sort::gradients)) {
-    return out_of_place(arrival, "words that nobody says");
+    return not_due(arrival, "words that nobody says");
   }
   control.say = static_cast<Say>(say);
   control.block.sort = static_cast<Sort>(sort);

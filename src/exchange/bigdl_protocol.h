@@ -74,7 +74,6 @@ struct Control {
 inline constexpr std::size_t kControlBytes = 5 * sizeof(std::uint32_t);
 
 base::Result<Control> read_control(const transport::Arrival& arrival);
-base::Failure out_of_place(const transport::Arrival& arrival, const char* what);
 
 // Sends one. `index`: the step, or the rank that the block is about.
 base::Task<base::Result<void>> say(transport::Endpoint& endpoint, int peer, transport::Kind kind,

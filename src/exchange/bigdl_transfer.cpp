@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "exchange/not_due.h"
+
 namespace dlobd::exchange::bigdl {
 
 using transport::Traffic;
@@ -84,7 +86,7 @@ void BlockFetcher::ask_for(Sort sort, int from, base::TaskGroup& sends) {
 
 base::Result<int> BlockFetcher::take(Sort sort, const transport::Arrival& arrival,
                                      base::TaskGroup& sends) {
-  if (arrival.index >= stages_.size()) return out_of_place(arrival, "an answer");
+  if (arrival.index >= stages_.size()) return not_due(arrival, "an answer");
   const int from = static_cast<int>(arrival.index);
   const Block block = block_from(sort, from);
   Stage& stage = stages_[arrival.index];
@@ -93,7 +95,7 @@ base::Result<int> BlockFetcher::take(Sort sort, const transport::Arrival& arriva
     // A worker holds what it has made itself: only it can have registered the block.
     if (stage != Stage::looked_up || control.say != Say::location || control.block != block ||
         control.value != from) {
-      return out_of_place(arrival, "a location");
+      return not_due(arrival, "a location");
     }
     location(sort, from) = control.value;
     ask_for(sort, from, sends);
@@ -101,7 +103,7 @@ base::Result<int> BlockFetcher::take(Sort sort, const transport::Arrival& arriva
   }
   const std::uint64_t bytes = memory_.slice_of(block.slice).size() * sizeof(std::uint16_t);
   if (stage != Stage::asked_for || arrival.source != from || arrival.bytes != bytes) {
-    return out_of_place(arrival, "a block");
+    return not_due(arrival, "a block");
   }
   stage = Stage::none;
   return from;
@@ -146,7 +148,7 @@ base::Task<base::Result<void>> BlockServer::answer_requests(base::TaskGroup& wri
       co_return base::Result<void>();
     }
     if (control->say != Say::fetch || !may_have(arrival->source, control->block)) {
-      co_return out_of_place(*arrival, "a request");
+      co_return not_due(*arrival, "a request");
     }
     const transport::Notification notification{kind::answer, static_cast<std::uint32_t>(rank_)};
     transport::Write write(arrival->source, region::slots, memory_.slot_offset_bytes(rank_),

@@ -1,11 +1,10 @@
 #include "exchange/cos_arrivals.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "exchange/kinds.h"
+#include "exchange/not_due.h"
 
 namespace dlobd::exchange {
 namespace {
@@ -67,13 +66,8 @@ base::Task<base::Result<int>> CosArrivals::from_any(CosMessage what, std::uint64
 base::Result<void> CosArrivals::check(const transport::Arrival& arrival, CosMessage what,
                                       std::uint64_t step, std::uint64_t bytes) const {
   if (arrival.index == index_of(what, step) && arrival.bytes == bytes) return {};
-  return base::fail(
-      base::ErrorKind::corrupt_data,
-      fmt::format("a peer's message is not the one that is due: a {} slice from rank {}, number {} "
-                  "for {}, {} bytes for {}",
-                  what == CosMessage::weights ? "weight" : "gradient", arrival.source,
-                  arrival.index, index_of(what, step), arrival.bytes, bytes),
-      arrival.source);
+  return not_due(arrival, what == CosMessage::weights ? "a weight slice" : "a gradient slice",
+                 index_of(what, step), bytes);
 }
 
 }  // namespace dlobd::exchange

@@ -107,9 +107,9 @@ CosShardPush::CosShardPush(Context context, CosDefects defects, compute::WireEle
   }
   auto& endpoint = context_.endpoint;
   endpoint.register_memory(region::parameters, std::as_writable_bytes(context.arena.parameters()));
-  endpoint.register_memory(region::momentum,
-                           std::as_writable_bytes(momentum_direct_ ? context.optimizer.momentum()
-                                                                   : staging_->gradients()));
+  endpoint.register_memory(
+      region::momentum,
+      std::as_writable_bytes(momentum_direct_ ? context.optimizer.slots() : staging_->gradients()));
   if (!weights_direct_) {
     endpoint.register_memory(region::staging, std::as_writable_bytes(staging_->parameters()));
   }
@@ -267,7 +267,7 @@ base::Task<base::Result<void>> CosShardPush::gather_momentum(std::uint32_t index
     co_return received;
   }
   transport::Write write(0, region::momentum, own_.begin * sizeof(float),
-                         std::as_bytes(part(context_.optimizer.momentum(), own_)),
+                         std::as_bytes(part(context_.optimizer.slots(), own_)),
                          Notification{kind::settled_momentum, index}, Traffic::apart);
   auto sent = co_await context_.endpoint.write(write);
   co_return sent;
@@ -279,7 +279,7 @@ base::Task<base::Result<void>> CosShardPush::receive_momentum(std::uint32_t inde
     auto arrived = co_await settled_momentum_.from(peer, index, theirs.size() * sizeof(float));
     DLOBD_CO_CHECK(arrived);
     if (!momentum_direct_) {
-      copy_from_staging(context_.optimizer.momentum(), staging_->gradients(), theirs);
+      copy_from_staging(context_.optimizer.slots(), staging_->gradients(), theirs);
     }
   }
   co_return base::Result<void>();

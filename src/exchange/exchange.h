@@ -48,7 +48,7 @@ enum class Settle {
 struct Context {
   transport::Endpoint& endpoint;
   compute::ParameterArena& arena;
-  Sgd& optimizer;
+  Optimizer& optimizer;
   const compute::Kernels& kernels;
   metrics::Phases& phases;
   Layout layout;  // of the job; its world size is the endpoint's

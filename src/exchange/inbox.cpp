@@ -1,8 +1,8 @@
 #include "exchange/inbox.h"
 
-#include <fmt/format.h>
-
 #include <utility>
+
+#include "exchange/not_due.h"
 
 namespace dlobd::exchange {
 
@@ -28,12 +28,7 @@ base::Task<base::Result<void>> Inbox::from(int peer, std::uint32_t index, std::u
 base::Result<void> Inbox::check(const transport::Arrival& arrival, std::uint32_t index,
                                 std::uint64_t bytes) const {
   if (arrival.index == index && arrival.bytes == bytes) return {};
-  return base::fail(
-      base::ErrorKind::corrupt_data,
-      fmt::format("a peer's message is not the one that is due: {} from rank {}, number {} for {}, "
-                  "{} bytes for {}",
-                  what_, arrival.source, arrival.index, index, arrival.bytes, bytes),
-      arrival.source);
+  return not_due(arrival, what_, index, bytes);
 }
 
 }  // namespace dlobd::exchange

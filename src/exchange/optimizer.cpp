@@ -23,27 +23,27 @@ base::Result<OptimizerKind> parse_optimizer(std::string_view word) {
                   base::suggestion(word, std::vector<std::string>{"sgd", "adagrad"}), word));
 }
 
-Sgd::Sgd(OptimizerSettings settings, compute::ParameterArena& arena,
-         const compute::Kernels& kernels)
+Optimizer::Optimizer(OptimizerSettings settings, compute::ParameterArena& arena,
+                     const compute::Kernels& kernels)
     : settings_(std::move(settings)),
       arena_(arena),
       kernels_(kernels),
-      momentum_(make_buffer("momentum", arena.size(), arena.backing())) {
+      slots_(make_buffer("slots", arena.size(), arena.backing())) {
   if (settings_.kind == OptimizerKind::adagrad && arena.backing() == compute::Backing::memory) {
-    std::fill(momentum().begin(), momentum().end(), kAdagradStart);
+    std::fill(slots().begin(), slots().end(), kAdagradStart);
   }
 }
 
-void Sgd::update(std::uint64_t step, compute::Range range) {
+void Optimizer::update(std::uint64_t step, compute::Range range) {
   update(step, range, arena_.gradients().subspan(range.begin, range.size()));
 }
 
-void Sgd::update(std::uint64_t step, compute::Range range, std::span<const float> gradients) {
+void Optimizer::update(std::uint64_t step, compute::Range range, std::span<const float> gradients) {
   update(step, range, arena_.parameters().subspan(range.begin, range.size()), gradients);
 }
 
-void Sgd::update(std::uint64_t step, compute::Range range, std::span<float> parameters,
-                 std::span<const float> gradients) {
+void Optimizer::update(std::uint64_t step, compute::Range range, std::span<float> parameters,
+                       std::span<const float> gradients) {
   CHECK(range.begin <= range.end && range.end <= arena_.size() &&
             parameters.size() == range.size() && gradients.size() == range.size(),
         "range {} to {} of {}: {} parameters, {} gradients", range.begin, range.end, arena_.size(),
@@ -56,17 +56,17 @@ void Sgd::update(std::uint64_t step, compute::Range range, std::span<float> para
     const auto view_rate = static_cast<float>(rate * view.lr_multiplier);
     const std::size_t size = end - begin;
     const auto held = parameters.subspan(begin - range.begin, size);
-    const auto slots = momentum().subspan(begin, size);
+    const auto kept = slots().subspan(begin, size);
     const auto given = gradients.subspan(begin - range.begin, size);
     if (settings_.kind == OptimizerKind::adagrad) {
-      kernels_.adagrad(held, given, slots, view_rate);
+      kernels_.adagrad(held, given, kept, view_rate);
       continue;
     }
     compute::SgdStep values;
     values.learning_rate = view_rate;
     values.momentum = static_cast<float>(settings_.momentum);
     values.weight_decay = static_cast<float>(settings_.weight_decay * view.decay_multiplier);
-    kernels_.sgd(held, given, slots, values);
+    kernels_.sgd(held, given, kept, values);
   }
 }
 

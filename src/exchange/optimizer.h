@@ -52,9 +52,10 @@ struct OptimizerSettings {
   double weight_decay = 5e-4;  // of SGD
 };
 
-class Sgd {
+class Optimizer {
  public:
-  Sgd(OptimizerSettings settings, compute::ParameterArena& arena, const compute::Kernels& kernels);
+  Optimizer(OptimizerSettings settings, compute::ParameterArena& arena,
+            const compute::Kernels& kernels);
   // Updates arena.parameters() in `range` from arena.gradients(), view by view.
   void update(std::uint64_t step, compute::Range range);
   // The same from gradients that lie elsewhere: those of the range alone.
@@ -63,14 +64,14 @@ class Sgd {
   void update(std::uint64_t step, compute::Range range, std::span<float> parameters,
               std::span<const float> gradients);
   // The slots: momentum or accumulators.
-  [[nodiscard]] std::span<float> momentum() { return momentum_.parameters(); }
+  [[nodiscard]] std::span<float> slots() { return slots_.parameters(); }
   [[nodiscard]] const OptimizerSettings& settings() const { return settings_; }
 
  private:
   OptimizerSettings settings_;
   compute::ParameterArena& arena_;
   const compute::Kernels& kernels_;
-  compute::ParameterArena momentum_;  // its parameters() are the buffer; registrable
+  compute::ParameterArena slots_;  // its parameters() are the buffer; registrable
 };
 
 }  // namespace dlobd::exchange

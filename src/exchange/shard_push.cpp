@@ -25,13 +25,12 @@
 //             next G, so its snapshot is over, or carries the same values.
 #include "exchange/shard_push.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/check.h"
 #include "exchange/buffer.h"
+#include "exchange/not_due.h"
 
 namespace dlobd::exchange {
 namespace push {
@@ -66,14 +65,6 @@ std::size_t slot_offset(int from, const Piece& piece, compute::Range owned) {
   return place * owned.size() + piece.range.begin - owned.begin;
 }
 
-base::Failure not_due(const transport::Arrival& arrival, const char* what) {
-  return base::fail(base::ErrorKind::corrupt_data,
-                    fmt::format("a peer's message is not one that is due: {} from rank {}, piece "
-                                "{}, {} bytes",
-                                what, arrival.source, arrival.index, arrival.bytes),
-                    arrival.source);
-}
-
 }  // namespace
 }  // namespace push
 
@@ -93,7 +84,7 @@ ShardPush::ShardPush(Context context, ShardPushOptions options)
       staging_(make_buffer("staging", context.arena.size(), context.arena.backing())),
       slots_(make_buffer("slots", static_cast<std::size_t>(workers_ - 1) * own_.size(),
                          context.arena.backing())),
-      momentum_(context.endpoint, context.optimizer.momentum(), push::region::momentum,
+      momentum_(context.endpoint, context.optimizer.slots(), push::region::momentum,
                 push::kind::settled_momentum,
                 push::all_shards(options, context.arena.size(), workers_), "a momentum slice"),
       pending_(context.arena.views(), options.bucket_bytes),
@@ -104,7 +95,7 @@ ShardPush::ShardPush(Context context, ShardPushOptions options)
     endpoint.register_memory(id, std::as_writable_bytes(memory));
   };
   add(push::region::gradients, context.arena.gradients());
-  add(push::region::momentum, context.optimizer.momentum());
+  add(push::region::momentum, context.optimizer.slots());
   add(push::region::slots, slots_.parameters());
   add(push::region::staging, staging_.parameters());
   add(push::region::master, master_.parameters());
@@ -212,7 +203,7 @@ base::Result<void> ShardPush::take_gradients(const transport::Arrival& arrival) 
   if (arrival.index >= pieces_.size() || pieces_[arrival.index].owner != rank_ ||
       arrival.bytes != pieces_[arrival.index].range.size() * sizeof(float) ||
       arrived_[arrival.index] >= workers_ - 1) {
-    return push::not_due(arrival, "gradients");
+    return not_due(arrival, "gradients");
   }
   ++arrived_[arrival.index];
   return {};
@@ -282,7 +273,7 @@ base::Task<base::Result<void>> ShardPush::collect_weights() {
 base::Result<void> ShardPush::take_weights(const transport::Arrival& arrival) {
   if (arrival.index >= pieces_.size() || pieces_[arrival.index].owner != arrival.source ||
       arrival.bytes != pieces_[arrival.index].range.size() * sizeof(float)) {
-    return push::not_due(arrival, "new weights");
+    return not_due(arrival, "new weights");
   }
   if (!holds_numbers()) return {};
   const compute::Range range = pieces_[arrival.index].range;

@@ -60,8 +60,7 @@ TfPs::TfPs(Context context, TfPsOptions options)
   endpoint.register_memory(tf_ps::region::parameters,
                            std::as_writable_bytes(context.arena.parameters()));
   endpoint.register_memory(tf_ps::region::packed, std::as_writable_bytes(packed_.parameters()));
-  endpoint.register_memory(tf_ps::region::slots,
-                           std::as_writable_bytes(context.optimizer.momentum()));
+  endpoint.register_memory(tf_ps::region::slots, std::as_writable_bytes(context.optimizer.slots()));
 }
 
 base::Task<base::Result<void>> TfPs::begin_step(std::uint64_t step) {

@@ -364,7 +364,7 @@ void TfPsServer::settle(bool with_slots) {
 
 base::Task<base::Result<void>> TfPsServer::send_settled(std::size_t view, bool slots) {
   const compute::ParameterView& variable = context_.arena.views()[view];
-  const std::span<float> all = slots ? context_.optimizer.momentum() : context_.arena.parameters();
+  const std::span<float> all = slots ? context_.optimizer.slots() : context_.arena.parameters();
   const Notification notification{slots ? tf_ps::kind::settled_slots : tf_ps::kind::settled_weights,
                                   tf_ps::number_of(view)};
   transport::Write write(

@@ -1,11 +1,10 @@
 #include "exchange/tf_ps_wire.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
 #include <utility>
 
 #include "base/check.h"
+#include "exchange/not_due.h"
 
 namespace dlobd::exchange::tf_ps {
 
@@ -30,11 +29,9 @@ base::Result<std::vector<std::uint64_t>> values_of(const transport::Arrival& arr
 }
 
 base::Failure not_due(const transport::Arrival& arrival, std::string_view what) {
-  return base::fail(
-      base::ErrorKind::corrupt_data,
-      fmt::format("a peer's message is not one that is due: {} from rank {}, number {}, {} bytes",
-                  what, arrival.source, arrival.index & kNumberMask, arrival.bytes),
-      arrival.source);
+  transport::Arrival plain = arrival;
+  plain.index = number_of(arrival.index);
+  return exchange::not_due(plain, what);
 }
 
 Placement::Placement(std::span<const compute::ParameterView> views, Layout layout,

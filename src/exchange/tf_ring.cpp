@@ -38,6 +38,7 @@
 
 #include "base/check.h"
 #include "exchange/kinds.h"
+#include "exchange/not_due.h"
 
 namespace dlobd::exchange {
 namespace {
@@ -299,11 +300,7 @@ base::Result<void> TfRing::accept_answer(const transport::Arrival& arrival) {
       return {};
     }
   }
-  return base::fail(base::ErrorKind::corrupt_data,
-                    fmt::format("a peer's message is not the one that is due: a section from rank "
-                                "{}, number {}, {} bytes, in step {}",
-                                arrival.source, index, arrival.bytes, step_),
-                    arrival.source);
+  return not_due(arrival, "a section");
 }
 
 // Nobody waits any longer.

@@ -231,7 +231,7 @@ Task<Result<batches::EpochPlan>> Rank::agree() {
 // Every host reads its own file of that name: they must hold the same.
 Task<Result<void>> Rank::agree_on_start(Position from) {
   const std::uint64_t mine[] = {from.step, from.epoch, from.batch, checksum(arena().parameters()),
-                                checksum(optimizer_.momentum())};
+                                checksum(optimizer_.slots())};
   const auto bytes = std::as_bytes(std::span(mine));
   cluster::Blob blob(bytes.begin(), bytes.end());
   auto gathered = co_await member_->all_gather(std::move(blob), "a start");
@@ -277,7 +277,7 @@ Task<Result<Position>> Rank::start_position(std::uint64_t steps_per_epoch) {
   }
   std::copy(loaded->parameters.begin(), loaded->parameters.end(), arena.parameters().begin());
   std::copy(loaded->state.begin(), loaded->state.end(), arena.state().begin());
-  std::copy(loaded->momentum.begin(), loaded->momentum.end(), optimizer_.momentum().begin());
+  std::copy(loaded->momentum.begin(), loaded->momentum.end(), optimizer_.slots().begin());
   if (is_worker()) {
     const auto mine =
         std::span<const float>(loaded->residuals)

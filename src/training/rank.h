@@ -82,7 +82,7 @@ class Rank {
   metrics::Phases phases_;
   metrics::Reporter reporter_;
   std::unique_ptr<cluster::Member> member_;
-  exchange::Sgd optimizer_;
+  exchange::Optimizer optimizer_;
   std::unique_ptr<exchange::Exchange> exchange_;  // of a worker
   std::unique_ptr<exchange::Service> service_;    // of a server
   // After what it has registered: it goes first.

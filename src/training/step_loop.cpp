@@ -280,7 +280,7 @@ Task<Result<void>> StepLoop::snapshot(const std::string& folder) {
     const auto& arena = parts_.replica.arena();
     checkpoint.parameters.assign(arena.parameters().begin(), arena.parameters().end());
     checkpoint.state.assign(arena.state().begin(), arena.state().end());
-    const auto momentum = parts_.optimizer.momentum();
+    const auto momentum = parts_.optimizer.slots();
     checkpoint.momentum.assign(momentum.begin(), momentum.end());
     const auto residuals = parts_.exchange.residuals();
     checkpoint.residuals.assign(residuals.begin(), residuals.end());

@@ -53,7 +53,7 @@ class StepLoop {
     batches::Source& train;
     batches::Source& test;  // used on rank 0
     exchange::Exchange& exchange;
-    exchange::Sgd& optimizer;
+    exchange::Optimizer& optimizer;
     cluster::Member& member;
     metrics::Phases& phases;
     metrics::Reporter& reporter;

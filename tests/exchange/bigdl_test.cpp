@@ -188,7 +188,7 @@ class Driver : public ::testing::Test {
   base::VirtualLoop loop_;
   std::vector<std::unique_ptr<transport::Endpoint>> endpoints_;
   compute::ParameterArena arena_;
-  Sgd optimizer_;
+  Optimizer optimizer_;
   metrics::Phases phases_;
   BigDlDriver driver_;
   std::vector<std::pair<int, bigdl::Control>> words_;

@@ -72,7 +72,7 @@ Member::Member(const GroupOptions& options, std::unique_ptr<transport::Endpoint>
     std::copy(start.begin(), start.end(), arena_.parameters().begin());
     if (options.start) {
       const Values& momentum = options.start->momentum;
-      std::copy(momentum.begin(), momentum.end(), optimizer_.momentum().begin());
+      std::copy(momentum.begin(), momentum.end(), optimizer_.slots().begin());
     }
   }
   const Context context{*endpoint_, arena_, optimizer_, kernels_, phases_, options.layout()};
@@ -93,7 +93,7 @@ Held Member::held() {
   Held now;
   if (options_.backing == compute::Backing::phantom) return now;
   now.parameters.assign(arena_.parameters().begin(), arena_.parameters().end());
-  now.momentum.assign(optimizer_.momentum().begin(), optimizer_.momentum().end());
+  now.momentum.assign(optimizer_.slots().begin(), optimizer_.slots().end());
   if (exchange_) {
     const auto residuals = exchange_->residuals();
     now.residuals.assign(residuals.begin(), residuals.end());
@@ -326,7 +326,7 @@ std::string end_of_a_step_without_its_gradients(const MakeExchange& make) {
   base::VirtualLoop loop;
   auto endpoints = simulated_endpoints(loop, 2, 1);
   compute::ParameterArena arena(uneven_parameters(20));
-  Sgd optimizer(OptimizerSettings(), arena, compute::cpu_kernels());
+  Optimizer optimizer(OptimizerSettings(), arena, compute::cpu_kernels());
   metrics::Phases phases(loop);
   const auto exchange =
       make(Context{*endpoints[0], arena, optimizer, compute::cpu_kernels(), phases, Layout{2, 0}});

@@ -91,7 +91,7 @@ class Member {
   std::unique_ptr<transport::Endpoint> endpoint_;
   compute::ParameterArena arena_;
   const compute::Kernels& kernels_;
-  Sgd optimizer_;
+  Optimizer optimizer_;
   metrics::Phases phases_;
   std::unique_ptr<Exchange> exchange_;  // of a worker
   std::unique_ptr<Service> service_;    // of a server

@@ -78,12 +78,12 @@ TEST(LearningRate, RefusesWhatIsNoRate) {
   EXPECT_NE(refusal("step:"), "accepted");
 }
 
-TEST(Sgd, UpdatesARangeAcrossViewsWithTheirMultipliers) {
+TEST(Optimizer, UpdatesARangeAcrossViewsWithTheirMultipliers) {
   constexpr std::size_t kElements = 100;
   compute::ParameterArena arena(testing::uneven_parameters(kElements));
   OptimizerSettings settings;
   settings.learning_rate = parsed("inv", 0.1);
-  Sgd sgd(settings, arena, compute::cpu_kernels());
+  Optimizer sgd(settings, arena, compute::cpu_kernels());
   const Values start = testing::initial_parameters(kElements, 5);
   std::copy(start.begin(), start.end(), arena.parameters().begin());
 
@@ -97,7 +97,7 @@ TEST(Sgd, UpdatesARangeAcrossViewsWithTheirMultipliers) {
     plain_sgd(arena.views(), settings, step, range, expected, gradients, momentum);
   }
   EXPECT_EQ(Values(arena.parameters().begin(), arena.parameters().end()), expected);
-  EXPECT_EQ(Values(sgd.momentum().begin(), sgd.momentum().end()), momentum);
+  EXPECT_EQ(Values(sgd.slots().begin(), sgd.slots().end()), momentum);
   EXPECT_EQ(arena.parameters()[4], start[4]);
   EXPECT_NE(arena.parameters()[5], start[5]);
   EXPECT_NE(arena.parameters()[76], start[76]);
@@ -105,7 +105,7 @@ TEST(Sgd, UpdatesARangeAcrossViewsWithTheirMultipliers) {
 }
 
 // v = mu v + rate (g + decay w); w -= v, worked out by hand with exact binary fractions.
-TEST(Sgd, KeepsTheRateInsideTheMomentum) {
+TEST(Optimizer, KeepsTheRateInsideTheMomentum) {
   std::vector<compute::ParameterSpec> specs(1);
   specs[0].name = "w";
   specs[0].shape = {1};
@@ -114,7 +114,7 @@ TEST(Sgd, KeepsTheRateInsideTheMomentum) {
   settings.learning_rate = parsed("step:gamma=0.5,size=1", 0.5);
   settings.momentum = 0.5;
   settings.weight_decay = 0.25;
-  Sgd sgd(settings, arena, compute::cpu_kernels());
+  Optimizer sgd(settings, arena, compute::cpu_kernels());
   arena.parameters()[0] = 4;
   arena.gradients()[0] = 1;
   sgd.update(0, {0, 1});  // v = 0.5 (1 + 1) = 1
@@ -122,7 +122,7 @@ TEST(Sgd, KeepsTheRateInsideTheMomentum) {
   arena.gradients()[0] = 0.25;
   sgd.update(1, {0, 1});  // v = 0.5 + 0.25 (0.25 + 0.75) = 0.75
   EXPECT_EQ(arena.parameters()[0], 2.25F);
-  EXPECT_EQ(sgd.momentum()[0], 0.75F);
+  EXPECT_EQ(sgd.slots()[0], 0.75F);
 }
 
 // a = a + g g; w -= rate g / sqrt(a), worked out by hand; no momentum, no decay.
@@ -134,18 +134,18 @@ TEST(Adagrad, DividesByTheRootOfTheSumOfSquares) {
   OptimizerSettings settings;
   settings.kind = OptimizerKind::adagrad;
   settings.learning_rate = parsed("fixed", 0.5);
-  Sgd adagrad(settings, arena, compute::cpu_kernels());
-  EXPECT_EQ(adagrad.momentum()[0], 0.1F);
-  adagrad.momentum()[0] = 0;
+  Optimizer adagrad(settings, arena, compute::cpu_kernels());
+  EXPECT_EQ(adagrad.slots()[0], 0.1F);
+  adagrad.slots()[0] = 0;
   arena.parameters()[0] = 4;
   const Values gradients{3};
   adagrad.update(0, {0, 1}, gradients);  // a = 9, w = 4 - 1.5 / 3
-  EXPECT_EQ(adagrad.momentum()[0], 9);
+  EXPECT_EQ(adagrad.slots()[0], 9);
   EXPECT_EQ(arena.parameters()[0], 3.5F);
   adagrad.update(1, {0, 1}, Values{-4});  // a = 25, w = 3.5 + 2 / 5
-  EXPECT_EQ(adagrad.momentum()[0], 25);
+  EXPECT_EQ(adagrad.slots()[0], 25);
   EXPECT_FLOAT_EQ(arena.parameters()[0], 3.9F);
-  EXPECT_EQ(adagrad.momentum()[1], 0.1F);
+  EXPECT_EQ(adagrad.slots()[1], 0.1F);
 }
 
 TEST(Adagrad, EqualsThePlainLoopAcrossViews) {
@@ -154,7 +154,7 @@ TEST(Adagrad, EqualsThePlainLoopAcrossViews) {
   OptimizerSettings settings;
   settings.kind = OptimizerKind::adagrad;
   settings.learning_rate = parsed("inv", 0.1);
-  Sgd adagrad(settings, arena, compute::cpu_kernels());
+  Optimizer adagrad(settings, arena, compute::cpu_kernels());
   Values expected = testing::initial_parameters(kElements, 5);
   std::copy(expected.begin(), expected.end(), arena.parameters().begin());
   Values accumulators = first_slots(settings, kElements);
@@ -165,7 +165,7 @@ TEST(Adagrad, EqualsThePlainLoopAcrossViews) {
     plain_update(arena.views(), settings, step, {5, 77}, expected, gradients, accumulators);
   }
   EXPECT_EQ(Values(arena.parameters().begin(), arena.parameters().end()), expected);
-  EXPECT_EQ(Values(adagrad.momentum().begin(), adagrad.momentum().end()), accumulators);
+  EXPECT_EQ(Values(adagrad.slots().begin(), adagrad.slots().end()), accumulators);
 }
 
 TEST(OptimizerKind, IsReadByName) {

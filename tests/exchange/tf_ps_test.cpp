@@ -205,7 +205,7 @@ struct Pair {
   base::VirtualLoop loop;
   std::vector<std::unique_ptr<transport::Endpoint>> endpoints = simulated_endpoints(loop, 2, 1);
   compute::ParameterArena arena{uneven_parameters(20)};
-  Sgd optimizer{OptimizerSettings(), arena, compute::cpu_kernels()};
+  Optimizer optimizer{OptimizerSettings(), arena, compute::cpu_kernels()};
   metrics::Phases phases{loop};
 
   Context context(std::size_t rank) {

@@ -132,7 +132,7 @@ class Peer : public ::testing::Test {
   Network network_;
   std::vector<std::unique_ptr<transport::Endpoint>> endpoints_;
   compute::ParameterArena arena_;
-  Sgd optimizer_;
+  Optimizer optimizer_;
   metrics::Phases phases_;
   TfRing ring_;
   std::unique_ptr<TfRing> other_;

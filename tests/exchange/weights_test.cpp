@@ -17,7 +17,7 @@ class Protocol : public ::testing::TestWithParam<std::size_t> {};
 
 TEST_P(Protocol, EqualsItsOracleAndItsClosedForm) {
   const NamedDesign named = all_designs().at(GetParam());
-  for (const int world_size : {1, 2, 3, 4, 5, 8}) {
+  for (const int world_size : sizes({1, 2, 3, 4, 5, 8}, {1, 3, 5})) {
     for (const std::size_t elements : {std::size_t{3}, std::size_t{37}, std::size_t{301}}) {
       base::VirtualLoop loop;
       Group group(loop, group_options(named.design, world_size, elements, 11),
@@ -93,7 +93,7 @@ Print print_of(const stacks::Design& design) {
 // The numbers are what any compiler's build gave: a seed is the same run under all of them.
 TEST(VirtualTime, IsTheSameRunUnderEveryCompiler) {
   EXPECT_EQ(print_of(design_of("allreduce")), (Print{967'010, 3'997'308'121'731'164'225}));
-  EXPECT_EQ(print_of(design_of("bigdl")), (Print{2'375'020, 2'279'043'230'543'598'433}));
+  EXPECT_EQ(print_of(design_of("bigdl")), (Print{2'375'020, 8'623'573'412'426'611'887}));
 }
 
 // What settling moves is no part of a step.
