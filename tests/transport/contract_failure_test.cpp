@@ -1,4 +1,6 @@
 // What every transport::Endpoint must do when something ends: failures, broken links, shutdown.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <thread>
@@ -184,7 +186,7 @@ TEST_P(ContractDeadlines, APeerThatDoesNotConnectIsTheErrorsRank) {
 TEST_P(ContractDeadlines, APeerThatDoesNotSayGoodbyeIsLost) {
   for (const int stays : {0, 1}) {
     Limits limits;
-    limits.peer_timeout = 300ms;
+    limits.peer_timeout = GetParam().slowness * 300ms;
     auto group = GetParam().make(2, limits);
     group->connect(0);
     std::atomic<bool> left = false;
@@ -201,21 +203,22 @@ TEST_P(ContractDeadlines, APeerThatDoesNotSayGoodbyeIsLost) {
       CO_ASSERT_TRUE(!closed);
       EXPECT_EQ(closed.error().kind, base::ErrorKind::peer_lost);
       EXPECT_EQ(closed.error().rank, stays);
-      EXPECT_EQ(closed.error().message, "no goodbye in 300 ms: ranks " + std::to_string(stays));
+      EXPECT_EQ(closed.error().message,
+                fmt::format("no goodbye in {} ms: ranks {}", GetParam().slowness * 300, stays));
     });
   }
 }
 
 TEST_P(ContractDeadlines, AfterAPauseOfOnesOwnAPeerHasItsTimeToSayGoodbye) {
   Limits limits;
-  limits.peer_timeout = 400ms;
+  limits.peer_timeout = GetParam().slowness * 400ms;
   auto group = GetParam().make(2, limits);
   group->connect(0);
   std::atomic<bool> paused = false;
   group->run([&](Endpoint& endpoint) -> base::Task<void> {
     if (endpoint.rank() == 0) {
-      endpoint.loop().call_after(5ms, [&paused] {
-        std::this_thread::sleep_for(800ms);
+      endpoint.loop().call_after(5ms, [&] {
+        std::this_thread::sleep_for(2 * limits.peer_timeout);
         paused = true;
       });
     } else {

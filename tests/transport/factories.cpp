@@ -74,13 +74,17 @@ std::unique_ptr<Group> tight_group(int world_size, fabric::Options options) {
 }
 
 // Under a name that a test can have.
-void add_provider(std::vector<Factory>& all, const std::string& name, const std::string& provider) {
-  all.push_back({name, [provider](int n, const Limits& limits) {
+void add_provider(std::vector<Factory>& all, const std::string& name, const std::string& provider,
+                  int slowness = 1) {
+  all.push_back({name,
+                 [provider](int n, const Limits& limits) {
                    return fabric_group(n, FabricLoops::one_each, within(limits, provider));
-                 }});
-  all.push_back({name + "_of_few_credits", [provider](int n, const Limits& limits) {
-                   return tight_group(n, within(limits, provider));
-                 }});
+                 },
+                 true, slowness});
+  all.push_back(
+      {name + "_of_few_credits",
+       [provider](int n, const Limits& limits) { return tight_group(n, within(limits, provider)); },
+       true, slowness});
 }
 
 }  // namespace
@@ -106,7 +110,7 @@ std::vector<Factory> factories() {
     add_provider(all, "rdma_shm", "shm");
     add_provider(all, "rdma_tcp_ofi_rxm", "tcp;ofi_rxm");
     // Where there is an adapter, or what looks like one.
-    if (fabric::choose("verbs")) add_provider(all, "rdma_verbs_ofi_rxm", "verbs");
+    if (fabric::choose("verbs")) add_provider(all, "rdma_verbs_ofi_rxm", "verbs", 10);
   }
   return all;
 }

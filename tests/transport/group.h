@@ -112,6 +112,7 @@ struct Factory {
   std::string name;
   std::function<std::unique_ptr<Group>(int world_size, const Limits& limits)> make;
   bool heeds_limits = true;
+  int slowness = 1;  // how much longer things may take: an adapter may be emulated
 };
 
 inline void PrintTo(const Factory& factory, std::ostream* out) {
