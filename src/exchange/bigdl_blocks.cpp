@@ -272,9 +272,9 @@ base::Task<base::Result<void>> BigDlBlocks::leave() {
 std::vector<std::string> BigDlBlocks::remarks() const {
   std::vector<std::string> remarks;
   if (cut_offs_ > 0) {
-    remarks.push_back(
-        fmt::format("a straggler was cut off, its gradients not counted: rank {}, {} of {} steps",
-                    rank_, cut_offs_, steps_));
+    remarks.push_back(fmt::format(
+        "its pass was cut off as a straggler's, its gradients not counted: {} of {} steps",
+        cut_offs_, steps_));
   }
   if (rank_ == 0 && discards_ > 0) {
     remarks.push_back(

@@ -236,7 +236,7 @@ TEST(BigDlDrops, SayWhoWasCutOff) {
   const auto passes = group.rank(2).passes;
   const auto finished = std::count(passes.begin(), passes.end(), Pass::finished);
   EXPECT_THAT(group.rank(2).exchange().remarks(),
-              ElementsAre(HasSubstr("rank 2, " + std::to_string(40 - finished) + " of 40 steps")));
+              ElementsAre(HasSubstr(": " + std::to_string(40 - finished) + " of 40 steps")));
 }
 
 std::string choice(const std::map<std::string, std::string>& options, const char* behaviour = "",
