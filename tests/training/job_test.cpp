@@ -247,7 +247,9 @@ TEST_F(JobFixture, StragglersAreCutOffAndTheRecordSaysWhichSteps) {
     }
     EXPECT_EQ(record.steps.size(), 4U * 20U);
     for (const auto& [rank, steps] : cut_off) {
-      const auto said = ::testing::HasSubstr(fmt::format("rank {}, {} of 20 steps", rank, steps));
+      const auto said =
+          ::testing::AllOf(::testing::StartsWith(fmt::format("rank {}: ", rank)),
+                           ::testing::EndsWith(fmt::format(": {} of 20 steps", steps)));
       EXPECT_THAT(record.warnings, ::testing::Contains(said)) << "seed " << seed;
       EXPECT_EQ(record.ranks.at(static_cast<std::size_t>(rank)).samples_seen, 8 * (20 - steps));
       cut_off_in_all += steps;
